@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         calibration_distance as calibration_distance,
         calibration_distance_from_counts as calibration_distance_from_counts,
     )
-    from onlinecal.measures.distance.fractional.relaxation import (
+    from onlinecal.measures.distance.fractional.lower import (
         LowerCalibrationDistance as LowerCalibrationDistance,
         lower_calibration_distance as lower_calibration_distance,
         lower_calibration_distance_from_counts as lower_calibration_distance_from_counts,

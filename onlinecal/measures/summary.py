@@ -19,7 +19,7 @@ from onlinecal.measures.distance.calibration_distance import (
     calibration_distance,
     calibration_distance_from_counts,
 )
-from onlinecal.measures.distance.fractional.relaxation import (
+from onlinecal.measures.distance.fractional.lower import (
     lower_calibration_distance,
     lower_calibration_distance_from_counts,
 )

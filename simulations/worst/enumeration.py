@@ -24,7 +24,7 @@ from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules
 from onlinecal.measures import calibration_distance, expected_calibration_error
-from onlinecal.measures.distance.levels import primitive_steps, shortest_paths
+from onlinecal.measures.distance.lattice import path_costs, primitive_steps
 from onlinecal.validation import check_choice, check_count
 from simulations.games import players
 from simulations.games.duel import play
@@ -236,11 +236,19 @@ def steps_up_to(rounds: int) -> Steps:
 @kernel_part
 def small_distance(forecasts: Floats, outcomes: NDArray[np.uint8], steps: Steps) -> float:
     """The exact distance to calibration of a short game, a sum; forecasts and outcomes of shape (T,)."""
-    sorted_rounds = np.sort(forecasts[outcomes == 0]), np.sort(forecasts[outcomes == 1])
-    n0, n1 = len(sorted_rounds[0]), len(sorted_rounds[1])
+    zeros, ones = with_sums(forecasts[outcomes == 0]), with_sums(forecasts[outcomes == 1])
+    n0, n1 = len(zeros[0]), len(ones[0])
     rows = steps.rows[steps.begins[n0, n1] : steps.ends[n0, n1]]
-    last_step = np.full((n0 + 1, n1 + 1), -1, np.int32)
-    return float(shortest_paths(sorted_rounds[0], sorted_rounds[1], rows, last_step)[n0, n1])
+    return float(path_costs((zeros, ones), rows)[n0, n1])
+
+
+@kernel_part
+def with_sums(rounds: Floats) -> tuple[Floats, Floats]:
+    """Forecasts in order, (n,), and their prefix sums, (n+1,)."""
+    ordered, sums = np.sort(rounds), np.zeros(len(rounds) + 1)
+    for i in range(len(rounds)):
+        sums[i + 1] = sums[i] + ordered[i]
+    return ordered, sums
 
 
 @kernel_part

@@ -13,21 +13,21 @@ from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import Counts, check_counts, count_shares
 from onlinecal.measures.distance.bracket import (
-    bracket,
-    deduction,
     rounded_outcomes,
     sequence_of,
     share_bounds,
 )
-from onlinecal.measures.distance.levels import Levels, conditional_means, deal, distance_to, exact_levels
+from onlinecal.measures.distance.lattice import exact_levels
+from onlinecal.measures.distance.levels import Levels, conditional_means, deal, distance_to
+from onlinecal.measures.distance.narrowing import bracket, deduction
 from onlinecal.tables.columns import check_probabilities, check_same_length
 from onlinecal.validation import check_choice, check_number
 
 Method = Literal["auto", "exact", "bracket"]
 Rows = NDArray[np.intp]
 
-PLAIN_LATTICE = 10_000
-"""Lattice points up to which the plain dynamic program is quicker than solving the relaxation first."""
+PLAIN_LATTICE = 2_500
+"""Lattice points up to which the plain dynamic program is quicker than whatever might come before it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +211,7 @@ def _measured(
     else:
         if method == "exact":
             budget, rtol = math.inf, 0.0
-        found = bracket(counts, starts, budget, rtol)
+        found = bracket(counts, starts, budget, rtol, plain=method != "bracket")
         lower, upper, is_exact, levels = found.lower, found.upper, found.is_exact, found.levels
     return _answer(lower, upper, is_exact, deal(levels, *rounds), normalize)
 

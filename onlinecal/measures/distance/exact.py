@@ -379,7 +379,7 @@ def extend_paths(
 VALUE_BINS = 64
 """Ranges of v over which the largest useful step is bounded."""
 
-SET_UP_WORK = 8 * VALUE_BINS
+SET_UP_WORK = VALUE_BINS
 """Per forecast value, what bounding the steps takes, in lattice points looked at."""
 
 
@@ -476,7 +476,7 @@ def _extend(
     (excess, last_step), steps, complete = extend_paths(
         _sides(counts, relaxation),
         (nodes, zero, one),
-        _step_limits(counts, relaxation, cutoff),
+        step_limits(counts, relaxation, cutoff),
         ahead,
         points,
         (np.full(size, np.inf), np.full(size, -1, dtype=np.int32)),
@@ -493,34 +493,34 @@ def _sides(counts: Counts, relaxation: Relaxation) -> Sides:
     )
 
 
-def _step_limits(counts: Counts, relaxation: Relaxation, cutoff: float) -> Ints:
+def step_limits(counts: Counts, relaxation: Relaxation, cutoff: float) -> Ints:
     """For each range of v, the size of the largest step r+s that can stay below the cutoff; (VALUE_BINS,)."""
     edges = np.arange(VALUE_BINS + 1) / VALUE_BINS
-    limits = np.empty(VALUE_BINS, dtype=np.int64)
-    paid = [relaxation.potential(outcome, counts.values) for outcome in (0, 1)]
-    for k in range(VALUE_BINS):
-        low, high = edges[k], edges[k + 1]
+    low, high = edges[:-1], edges[1:]
+    fits = []
+    for outcome, masses in enumerate((counts.zeros, counts.ones)):
+        values, masses = counts.values[masses > 0], masses[masses > 0]
         # f_i(v) falls towards v = forecast_i from either side: its least value in a range is at the nearest v
-        nearest = np.clip(counts.values, low, high)
-        fits = []
-        for outcome, masses in enumerate((counts.zeros, counts.ones)):
-            excess = np.abs(counts.values - nearest) + relaxation.potential(outcome, nearest) - paid[outcome]
-            fits.append(_most_rounds(np.maximum(excess, 0.0), masses, cutoff))
-        by_zeros = fits[0] / (1.0 - high) if high < 1.0 else np.inf
-        by_ones = fits[1] / low if low > 0.0 else np.inf
-        limits[k] = min(counts.n_rounds, int(min(by_zeros, by_ones, counts.n_rounds)) + 1)
-    return limits
+        nearest = np.clip(values, low[:, None], high[:, None])
+        excess = np.abs(values - nearest) + relaxation.potential(outcome, nearest)
+        excess -= relaxation.potential(outcome, values)
+        fits.append(_most_rounds(np.maximum(excess, 0.0), masses, cutoff))
+    with np.errstate(divide="ignore"):
+        largest = np.minimum(fits[0] / (1.0 - high), fits[1] / low)
+    return np.minimum(largest + 1.0, counts.n_rounds).astype(np.int64)
 
 
-def _most_rounds(excess: Floats, masses: Ints, cutoff: float) -> int:
-    """How many rounds, the cheapest first, have a total excess of at most the cutoff (rounded up)."""
-    fits = (excess <= cutoff) & (masses > 0)
-    excess, masses = excess[fits], masses[fits]
-    order = np.argsort(excess)
-    excess, masses = excess[order], masses[order]
-    totals = np.cumsum(excess * masses)
-    whole = int(np.searchsorted(totals, cutoff, side="right"))
-    if whole == len(totals):
-        return int(masses.sum()) + 1
-    left = cutoff - (totals[whole - 1] if whole else 0.0)
-    return int(masses[:whole].sum()) + min(int(left / excess[whole]) + 1, int(masses[whole]))
+def _most_rounds(excess: Floats, masses: Ints, cutoff: float) -> Ints:
+    """How many rounds, the cheapest first, have a total excess of at most the cutoff (rounded up), by row.
+
+    excess (N, K): that of a round with each forecast; masses (K,): rounds with that forecast. Shape (N,).
+    """
+    order = np.argsort(excess, axis=1)
+    excess, masses = np.take_along_axis(excess, order, axis=1), masses[order]
+    # one more forecast, dearer than any: what fits of it is rounded up, too
+    totals = np.pad(np.cumsum(excess * masses, axis=1), ((0, 0), (1, 1)), constant_values=(0.0, np.inf))
+    rounds = np.pad(np.cumsum(masses, axis=1), ((0, 0), (1, 0)))
+    excess = np.pad(excess, ((0, 0), (0, 1)), constant_values=np.inf)
+    row, whole = np.arange(len(excess)), (totals <= cutoff).sum(axis=1) - 1
+    part = (cutoff - totals[row, whole]) / excess[row, whole]
+    return np.asarray(rounds[row, whole] + part.astype(np.int64) + 1)

@@ -26,7 +26,7 @@ from onlinecal.measures.distance.calibration_distance import Method, calibration
 from onlinecal.measures.distance.classes import groupings, potentials, prices
 from onlinecal.measures.distance.classes.groupings import MOST_MERGED, class_frequencies, equal_rows, merged
 from onlinecal.measures.distance.classes.search import Prices, searched, start_at, start_of
-from onlinecal.measures.distance.fractional.relaxation import relax, relaxation_nodes
+from onlinecal.measures.distance.fractional.relaxation import relax
 from onlinecal.tables.columns import check_outcome_rows, check_probability_rows
 
 MOST_SUBSETS = 6
@@ -256,7 +256,7 @@ def _lower_by_events(p: Floats, y: NDArray[Any], budget: float) -> float:
         if not is_soft:
             return calibration_distance(event, np.isin(y, classes), budget=budget).lower
         counts = count_shares(event, np.minimum(y[:, classes].sum(axis=1), 1.0))[0]
-        return relax(counts, relaxation_nodes(counts, NODES)).lower
+        return relax(counts, NODES).lower
 
     singles = [binary((c,)) for c in range(k)]
     best = max(sum(singles), 2 * max(singles))
@@ -297,7 +297,7 @@ def _class_prices(p: Floats, y: NDArray[np.int64]) -> Prices:
     each = []
     for c, column in enumerate(p.T):
         counts = count_shares(np.minimum(column, 1.0), y == c)[0]
-        each.append(relax(counts, relaxation_nodes(counts, PRICE_NODES)))
+        each.append(relax(counts, PRICE_NODES))
 
     def prices(v: Floats) -> Floats:
         no, yes = (

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import cache
+from itertools import accumulate
 
 import numpy as np
 from hypothesis import strategies as st
@@ -33,6 +35,33 @@ def distance_by_set_partitions(p, y):
         return float(np.abs(p[some] - y[some].mean(axis=0)).sum())
 
     return min(sum(cost(tuple(level)) for level in one) for one in set_partitions(list(range(len(p)))))
+
+
+def distance_by_rationals(p, y):
+    """The exact distance as a fraction, by dynamic programming over the lattice of (zeros used, ones used).
+
+    All numbers are whole multiples of one unit: a float is a multiple of 2^-1074, a value of a level set one
+    of 1/L, for L the least common multiple of the sizes.
+    """
+    common = math.lcm(*range(1, len(p) + 1))
+    whole = 2**1074 * common
+    zeros, ones = (
+        sorted(int(Fraction(v) * whole) for v, o in zip(p, y, strict=True) if o == label) for label in (0, 1)
+    )
+    n0, n1 = len(zeros), len(ones)
+    best = {(0, 0): 0}
+    steps = [(r, s) for r in range(n0 + 1) for s in range(n1 + 1) if math.gcd(r, s) == 1]
+    for r, s in sorted(steps, key=lambda step: Fraction(step[1], sum(step))):
+        value = whole * s // (r + s)
+        to_zeros, to_ones = ([0, *accumulate(abs(v - value) for v in rounds)] for rounds in (zeros, ones))
+        for a in range(n0 + 1 - r):
+            for b in range(n1 + 1 - s):
+                if (a, b) in best:
+                    cost = to_zeros[a + r] - to_zeros[a] + to_ones[b + s] - to_ones[b]
+                    reached, point = best[a, b] + cost, (a + r, b + s)
+                    if point not in best or reached < best[point]:
+                        best[point] = reached
+    return Fraction(best[n0, n1], whole)
 
 
 def assert_calibrated_at(result, p, y):
@@ -70,3 +99,27 @@ def look_ahead_run(outcome_of, n_rounds, m):
         outcomes[t] = outcome_of(t, forecasts[t])
         forecaster.learn_one({}, int(outcomes[t]))
     return forecasts, outcomes, (np.floor(forecasts * m) + outcomes) / m
+
+
+AWKWARD = (0.0, 5e-324, 1e-310, 1e-16, 1 / 3, 0.5, 2 / 3, 1 - 1e-16, 1.0)
+
+
+def awkward_histories(seed, how_many, most_rounds):
+    """Histories with ties, subnormals, neighbours of fractions, one value, and one outcome only."""
+    rng = np.random.default_rng(seed)
+    for kind in rng.integers(0, 7, how_many).tolist():
+        n = int(rng.integers(1, most_rounds + 1))
+        p = rng.random(n)
+        if kind == 1:
+            p = rng.integers(0, 7, n) / 6
+        elif kind == 2:
+            p = rng.choice(AWKWARD, n)
+        elif kind == 3:
+            p = np.nextafter(np.full(n, rng.choice([0.5, 1 / 3, 0.2])), rng.integers(0, 2, n).astype(float))
+        elif kind == 4:
+            p = np.full(n, p[0])
+        elif kind == 5:
+            p = p * 10.0 ** -rng.integers(0, 320, n).astype(float)
+        elif kind == 6:
+            p = np.clip(0.5 + rng.normal(0.0, 10.0 ** -float(rng.integers(0, 15)), n), 0.0, 1.0)
+        yield p, (rng.random(n) < rng.choice([0.0, 0.2, 0.5, 0.8, 1.0])).astype(int)

@@ -178,7 +178,8 @@ def test_two_classes_are_twice_the_binary_distance():
     exact = calibration_distance(p, y, method="exact").exact
     assert found.lower == pytest.approx(2 * exact, rel=1e-9)
     assert found.upper == pytest.approx(2 * exact, rel=1e-9)
-    p, y = rng.random(300), rng.integers(0, 2, 300)
+    p = rng.random(5_000)
+    y = (rng.random(5_000) < p).astype(int)
     found, half = (
         multiclass_calibration_distance(np.c_[1 - p, p], y, budget=0.01),
         calibration_distance(p, y, budget=0.01),

@@ -6,6 +6,11 @@ and u1 with (1-x) u0(x) + x u1(x) <= 0, maximising the sum of u0 over the zeros 
 ones. Every such pair on ALL of [0, 1] bounds the distance to calibration from below, however it was found;
 so the solver's answer is only a suggestion, and `feasible_potentials` makes a proof of it.
 
+Which nodes suffice is found by cutting. The lowest functions through the potentials at the forecasts are
+valleys with sides of slope 1 in the gaps between them. In each gap the constraint is largest at one place
+then; a node is added wherever it is violated. What is left of the violation is squared from one solution to
+the next, as in Newton's method.
+
 Source: Blasiok, Gopalan, Hu & Nakkiran, "A unifying theory of distance from calibration" (2023).
 """
 
@@ -16,33 +21,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.html import Shown, Table, bracket_of
-from onlinecal.measures.counts import Counts, check_counts, count_shares, merged
-from onlinecal.validation import check_count
+from onlinecal.measures.counts import Counts, merged
+from onlinecal.measures.distance.fractional.interior import solve_program
 
 ROUNDING = 1e-14
 """More than the rounding errors of one round's potential, which is at most 1 in size."""
 
-TOLERANCES = (1e-10, 1e-7)
-"""Of the solver, in turn; whatever is left of its errors, the proof makes good."""
+SPACING = 1e-12
+"""Nodes are at least so far apart. A forecast between two of them loses no more than that."""
 
-LEAST_NODES = 64
-"""Fewest nodes a relaxation gets; so many take the solver some hundredths of a second, whatever happens."""
+NEAREST_CUT = 1e-9
+"""A cut that is nearer than that to a node would gain less than the rounding errors."""
 
-ITERATION_LIMIT = 1
-"""The solver's status where it ran into it."""
-
-MAX_NODES = 4000
-"""Most nodes a relaxation gets, whatever the effort."""
-
-ITERATIONS = 30
-"""Per node, of the solver; ten times what it has ever been seen to need. Beyond, it gets fewer nodes."""
-
-CUT_LOSS = 0.02
-"""What the relaxation may lose between its nodes before more nodes are worth their time."""
+MOST_CUTS = 12
+"""Solutions at most, each with more nodes than the last; four or five are usual."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,17 +68,47 @@ class Relaxation:
         return np.interp(values, self.nodes, potentials[outcome])
 
 
-def relax(counts: Counts, nodes: Floats) -> Relaxation:
-    """Solve the linear program on increasing nodes, 0 and 1 among them, and prove its lower bound."""
-    nodes, u0, u1, masses = solve(counts, nodes)
+def relax(counts: Counts, limit: int) -> Relaxation:
+    """Solve the linear program on at most `limit` nodes, at least 2, and prove its lower bound.
+
+    Where the limit leaves room for all forecasts and for the nodes that they call for, the bound is the lower
+    distance, up to rounding.
+    """
+    one_way = one_way_bound(counts)
+    if counts.n_zeros == 0.0 or counts.n_ones == 0.0:
+        masses = np.array([counts.n_zeros, counts.n_ones], dtype=np.float64)
+        return _one_way(counts, one_way, np.array([0.0, 1.0]), masses)
+    nodes, by_forecast = first_nodes(counts.values, counts.zeros + counts.ones, limit)
+    cuts = np.zeros(0)
+    for _ in range(MOST_CUTS):
+        nodes = merged(nodes, cuts)
+        zeros, ones = _spread(counts, nodes, counts.zeros), _spread(counts, nodes, counts.ones)
+        u0, u1, masses = solve_program(nodes, zeros, ones)
+        if not by_forecast:
+            break
+        u0, u1 = lowest_extension(nodes, u0, zeros > 0.0), lowest_extension(nodes, u1, ones > 0.0)
+        cuts = _worst(*violations(nodes, u0, u1), nodes, limit - len(nodes))
+        if len(cuts) == 0:
+            break
+    if by_forecast:
+        nodes, u0, u1, masses = _with_valleys(nodes, u0, u1, masses)
     u0, u1 = feasible_potentials(nodes, u0, u1)
     lower = potential_bound(counts, nodes, u0, u1)
-    one_way = one_way_bound(counts)
     if one_way >= lower:
-        # optimal then, and free of the solver's tolerance
-        sign = 1.0 if counts.biases.sum() >= 0.0 else -1.0
-        lower, u0, u1 = one_way, sign * nodes, sign * (nodes - 1.0)
+        return _one_way(counts, one_way, nodes, masses)
     return Relaxation(lower, nodes, u0, u1, masses)
+
+
+def _one_way(counts: Counts, bound: float, nodes: Floats, masses: Floats) -> Relaxation:
+    """The relaxation whose potentials prove the one-way bound, free of the solver's tolerance."""
+    sign = 1.0 if counts.biases.sum() >= 0.0 else -1.0
+    return Relaxation(bound, nodes, sign * nodes, sign * (nodes - 1.0), masses)
+
+
+def few_masses(counts: Counts, nodes: Floats) -> Floats:
+    """The masses of a solution on these nodes that is nearly optimal and uses few of them, (n,)."""
+    zeros, ones = _spread(counts, nodes, counts.zeros), _spread(counts, nodes, counts.ones)
+    return solve_program(nodes, zeros, ones, few=True)[2]
 
 
 def one_way_bound(counts: Counts) -> float:
@@ -94,28 +119,82 @@ def one_way_bound(counts: Counts) -> float:
     return max(0.0, abs(math.fsum(counts.biases)) - counts.n_rounds * ROUNDING)
 
 
-def relaxation_nodes(counts: Counts, limit: float) -> Floats:
-    """About `limit` nodes: the forecasts (quantiles if there are too many) and cuts of the wider gaps.
+def first_nodes(values: Floats, rounds: NDArray[Any], limit: int) -> tuple[Floats, bool]:
+    """The forecasts, 0 and 1, and that they are; if these are too many, quantiles and a uniform grid."""
+    by_forecast = len(values) + 2 <= limit
+    if by_forecast:
+        nodes = merged(np.array([0.0, 1.0]), values)
+    else:
+        uniform = np.linspace(0.0, 1.0, max(2, limit // 5))
+        ranks = np.cumsum(rounds)
+        wanted = np.linspace(0, ranks[-1], limit - len(uniform))
+        nodes = merged(uniform, values[np.minimum(np.searchsorted(ranks, wanted), len(values) - 1)])
+    return apart(nodes), by_forecast
 
-    Between nodes at distance d the relaxation can lose d^2/2 a round; gaps are cut until that is CUT_LOSS.
-    """
-    limit = int(min(MAX_NODES, max(LEAST_NODES, limit)))
-    values = counts.values
-    if len(values) > limit:
-        ranks = np.cumsum(counts.zeros + counts.ones)
-        wanted = np.linspace(0, ranks[-1], limit)
-        values = np.unique(values[np.minimum(np.searchsorted(ranks, wanted), len(values) - 1)])
-    nodes = np.union1d(values, [0.0, 1.0])
+
+def apart(nodes: Floats) -> Floats:
+    """The nodes, without those that are nearer to another one than SPACING; 0 and 1 stay."""
+    inner = nodes[(nodes >= SPACING) & (nodes <= 1.0 - SPACING)]
+    # one of each cell of this width at most: of three in a row the outer two are wide enough apart
+    inner = inner[np.diff(np.floor(inner / SPACING), prepend=0.0) > 0.0]
+    inner = inner[np.diff(inner, prepend=0.0) >= SPACING]
+    return np.concatenate([[0.0], inner, [1.0]])
+
+
+def lowest_extension(nodes: Floats, u: Floats, holds: NDArray[np.bool_]) -> Floats:
+    """The lowest 1-Lipschitz function on the nodes that is u where there are rounds."""
+    fixed = np.where(holds, u, -np.inf)
+    from_left = np.maximum.accumulate(fixed + nodes) - nodes
+    from_right = np.maximum.accumulate((fixed - nodes)[::-1])[::-1] + nodes
+    return np.maximum(from_left, from_right)
+
+
+def _bottoms(nodes: Floats, u: Floats) -> Floats:
+    """How far right of its left node each gap has the bottom of its valley, (n-1,)."""
     gaps = np.diff(nodes)
-    density = math.sqrt(counts.n_rounds / (2.0 * CUT_LOSS))
-    while True:
-        cuts = np.maximum(1, np.ceil(gaps * density)).astype(np.int64)
-        if cuts.sum() <= max(limit, 1.5 * len(gaps)):
-            break
-        density /= 1.2
-    starts = np.repeat(nodes[:-1], cuts)
-    step = np.arange(cuts.sum()) - np.repeat(np.cumsum(cuts) - cuts, cuts)
-    return np.unique(np.append(starts + step * np.repeat(gaps / cuts, cuts), 1.0))
+    return np.clip((u[:-1] - u[1:] + gaps) / 2.0, 0.0, gaps)
+
+
+def violations(nodes: Floats, u0: Floats, u1: Floats) -> tuple[Floats, Floats]:
+    """Where in each gap (1-x) u0(x) + x u1(x) of the valleys is largest, and how large; (n-1,) each.
+
+    It is linear or convex but where u0 rises already and u1 still falls. There it is a quadratic of second
+    derivative -4. A gap without such a part has its left node, and 0.
+    """
+    left, gaps = nodes[:-1], np.diff(nodes)
+    first, last = _bottoms(nodes, u0), _bottoms(nodes, u1)
+    shift = np.clip((1.0 + u1[:-1] - u0[1:] + gaps - 2.0 * left) / 4.0, first, np.maximum(first, last))
+    x = left + shift
+    value = (1.0 - x) * (u0[1:] - gaps + shift) + x * (u1[:-1] - shift)
+    inside = first < last
+    return np.where(inside, x, left), np.where(inside, value, 0.0)
+
+
+def _worst(places: Floats, values: Floats, nodes: Floats, room: int) -> Floats:
+    """The places of the largest violations, at most `room`, increasing; none too near to a node."""
+    away = np.minimum(places - nodes[:-1], nodes[1:] - places) >= NEAREST_CUT
+    wanted = np.flatnonzero((values > ROUNDING) & away)
+    if len(wanted) > room:
+        wanted = np.sort(wanted[np.argsort(-values[wanted], kind="stable")[:room]])
+    return places[wanted]
+
+
+def _with_valleys(
+    nodes: Floats, u0: Floats, u1: Floats, masses: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Nodes, potentials and masses, with the bottoms of valleys where straight lines are not feasible."""
+    violated = np.flatnonzero(constraint_maxima(nodes, u0, u1) > 0.0)
+    extra = np.concatenate([nodes[violated] + _bottoms(nodes, u)[violated] for u in (u0, u1)])
+    everything = merged(nodes, np.unique(extra))
+    gap = np.clip(np.searchsorted(nodes, everything, side="right") - 1, 0, len(nodes) - 2)
+    deepened = np.isin(gap, violated)
+    potentials = []
+    for u in (u0, u1):
+        left, right = u[gap] - (everything - nodes[gap]), u[gap + 1] - (nodes[gap + 1] - everything)
+        potentials.append(np.where(deepened, np.maximum(left, right), np.interp(everything, nodes, u)))
+    kept = np.zeros(len(everything))
+    kept[np.searchsorted(everything, nodes)] = masses
+    return everything, potentials[0], potentials[1], kept
 
 
 def potential_bound(counts: Counts, nodes: Floats, u0: Floats, u1: Floats) -> float:
@@ -166,165 +245,3 @@ def _spread(counts: Counts, nodes: Floats, masses: NDArray[Any]) -> Floats:
     to_right = np.bincount(right, weights=masses * share, minlength=len(nodes))
     to_left = np.bincount(right - 1, weights=masses * (1.0 - share), minlength=len(nodes))
     return np.asarray(to_right + to_left, dtype=np.float64)
-
-
-def solve(counts: Counts, nodes: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Nodes, potentials u0, u1 and masses z of the linear program, up to the solver's tolerance.
-
-    The nodes are those given, or every second one, if the solver needs too many iterations for all of them.
-    """
-    from scipy.optimize import linprog
-    from scipy.sparse import csr_array
-
-    zeros, ones = _spread(counts, nodes, counts.zeros), _spread(counts, nodes, counts.ones)
-    n = len(nodes)
-    node, gap = np.arange(n), np.arange(n - 1)
-    unit = np.ones(n - 1)
-    rows, columns, entries = [node, n + node], [node, node], [1.0 - nodes, nodes]
-    for outcome in (0, 1):
-        first_row, first_column = n * outcome, n + 2 * (n - 1) * outcome
-        for sign in (1.0, -1.0):
-            rows += [first_row + gap, first_row + gap + 1]
-            columns += [first_column + gap, first_column + gap]
-            entries += [sign * unit, -sign * unit]
-            first_column += n - 1
-    shape = (2 * n, n + 4 * (n - 1))
-    balance = csr_array(
-        (np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns))), shape=shape
-    )
-    costs = np.concatenate([np.zeros(n), np.tile(np.diff(nodes), 4)])
-    # the solver's tolerances are absolute, so hand it masses of the order of one
-    scale = max(zeros.max(), ones.max())
-    masses = np.concatenate([zeros, ones]) / scale
-    for tolerance in TOLERANCES:
-        options = {"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance}
-        if n > LEAST_NODES:
-            options["maxiter"] = ITERATIONS * n
-        answer = linprog(costs, A_eq=balance, b_eq=masses, method="highs", options=options)
-        if answer.status == 0:
-            break
-        if answer.status == ITERATION_LIMIT:
-            return solve(counts, np.append(nodes[:-1:2], nodes[-1]))
-    else:
-        raise RuntimeError(f"the relaxation was not solved: {answer.message}")
-    potentials = answer.eqlin.marginals
-    return nodes, potentials[:n], potentials[n:], np.maximum(answer.x[:n], 0.0) * scale
-
-
-@dataclass(frozen=True, eq=False)
-class LowerCalibrationDistance(Shown):
-    """Where the lower distance lies, and a fractional calibrated history that proves the upper end.
-
-    Attributes
-    ----------
-    lower, upper
-        lower <= lower distance <= upper, both proven. Sums over rounds, or averages if asked for.
-    values
-        Values of the fractional history, shape (n,), increasing.
-    masses
-        How many rounds, not whole, it keeps at each value, shape (n,): a fraction `values` of them ones.
-    """
-
-    lower: float
-    upper: float
-    values: Floats
-    masses: Floats
-
-    def _shown(self) -> Table:
-        return bracket_of(self, "lower distance to calibration")
-
-
-def lower_calibration_distance(
-    forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = False, *, n_nodes: int = 1500
-) -> LowerCalibrationDistance:
-    """The least cost of moving rounds, whole or in parts, until they are perfectly calibrated.
-
-    Parameters
-    ----------
-    forecasts
-        Probabilities, shape (T,).
-    outcomes
-        0/1, boolean, or any numbers in [0, 1], shape (T,). One between 0 and 1 is read as a probability: y of
-        its round has the outcome 1, 1 - y the outcome 0.
-    normalize
-        False: sums over rounds. True: divided by T.
-    n_nodes
-        Size of the linear program: upper - lower falls with about its square.
-
-    Returns
-    -------
-    LowerCalibrationDistance
-        lower and upper, and the fractional history that attains upper.
-
-    Raises
-    ------
-    ValueError
-        Bad forecasts, outcomes or n_nodes; the message names the argument, the value and its row.
-
-    References
-    ----------
-    Blasiok, Gopalan, Hu & Nakkiran, "A unifying theory of distance from calibration" (2023), section 5.
-
-    Examples
-    --------
-    >>> round(lower_calibration_distance([0.3, 0.3], [0, 1]).lower, 6)
-    0.4
-    """
-    counts, _, _ = count_shares(forecasts, outcomes)
-    return _lower_distance(counts, normalize, n_nodes)
-
-
-def lower_calibration_distance_from_counts(
-    values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, normalize: bool = False, *, n_nodes: int = 1500
-) -> LowerCalibrationDistance:
-    """`lower_calibration_distance` of a history given as counts.
-
-    Parameters
-    ----------
-    values
-        Forecast values, shape (K,), in any order; repeated ones are added up.
-    zeros, ones
-        Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
-    normalize, n_nodes
-        As for `lower_calibration_distance`.
-
-    Raises
-    ------
-    ValueError
-        Bad values, counts or n_nodes.
-    """
-    return _lower_distance(check_counts(values, zeros, ones), normalize, n_nodes)
-
-
-def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalibrationDistance:
-    n_nodes = check_count(n_nodes, "n_nodes", least=2)
-    relaxation = relax(counts, relaxation_nodes(counts, n_nodes))
-    upper, masses = _fractional_history(counts, relaxation.nodes, relaxation.masses)
-    scale, lower = counts.n_rounds if normalize else 1, min(relaxation.lower, upper)
-    return LowerCalibrationDistance(lower / scale, upper / scale, relaxation.nodes, masses)
-
-
-def _fractional_history(counts: Counts, nodes: Floats, masses: Floats) -> tuple[float, Floats]:
-    """The cost of a fractional calibrated history near the solver's, and its masses.
-
-    The solver's masses hold the right numbers of zeros and ones up to its tolerance only: they are scaled
-    down to fit, and what is left over goes to the values 0 and 1, which are calibrated whatever they hold.
-    """
-    n_zeros, n_ones = counts.n_zeros, counts.n_ones
-    held_zeros, held_ones = float((1.0 - nodes) @ masses), float(nodes @ masses)
-    fit = min(1.0, n_zeros / held_zeros if held_zeros else 1.0, n_ones / held_ones if held_ones else 1.0)
-    masses = masses * fit
-    masses[0] += max(0.0, n_zeros - fit * held_zeros)
-    masses[-1] += max(0.0, n_ones - fit * held_ones)
-    cost = _flow_cost(counts.values, counts.zeros, nodes, (1.0 - nodes) * masses)
-    cost += _flow_cost(counts.values, counts.ones, nodes, nodes * masses)
-    return cost + counts.n_rounds * ROUNDING, masses
-
-
-def _flow_cost(from_values: Floats, from_masses: NDArray[Any], to_values: Floats, to_masses: Floats) -> float:
-    """Cost of moving one mass on the line onto another of the same size: what must pass each place."""
-    places = merged(from_values, to_values)
-    surplus = np.zeros(len(places))
-    surplus[np.searchsorted(places, from_values)] += from_masses
-    surplus[np.searchsorted(places, to_values)] -= to_masses
-    return float(np.abs(np.cumsum(surplus)[:-1]) @ np.diff(places))

@@ -209,9 +209,6 @@ LEAST_GAIN = 0.03
 NARROWEST = 2
 """Least reach of a pass."""
 
-LEAST_WORK = 1e6
-"""So much, some hundredths of a second, a search may cost in any case."""
-
 WINDOW_WORK = 4
 """Setting up one lattice point of a window takes about as long as trying so many level sets."""
 
@@ -241,7 +238,6 @@ def round_near(
     tried, and points of windows), or when the widest windows bring nothing.
     """
     best, distance, work = None, np.inf, 0.0
-    work_limit = max(work_limit, LEAST_WORK)
     # how many of the level sets that the windows allow are really tried; the first pass tells
     tried_share = 1.0
     for reach in REACHES:

@@ -1,0 +1,150 @@
+"""The exact distance of a short history: a shortest path on the lattice of (zeros used, ones used).
+
+Zeros Z_1 <= .. <= Z_n0 and ones O_1 <= .. <= O_n1 are the sorted forecasts of the rounds with outcome 0 and
+outcome 1. A cheapest calibrated sequence is monotone within each outcome, so it is a path from (0, 0) to
+(n0, n1) whose steps are level sets: r zeros and s ones at the value v = s/(r+s), at cost sum |Z_i - v| + sum
+|O_j - v|. Level sets of equal value may be cut into primitive steps (r, s coprime), and taken by increasing
+value the path is convex: only lattice points below the straight line to where it must end can lie on it.
+
+`exact.py` looks at a part of this lattice only, for longer histories.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onlinecal.arrays import Floats, Ints
+from onlinecal.compiling import compiled, kernel_part
+from onlinecal.measures.counts import Counts, prefix
+from onlinecal.measures.distance.levels import Levels, count_up_to, walk_back
+
+Side = tuple[Floats, Floats]
+"""The sorted forecasts of the rounds with one outcome, (n,), and their prefix sums, (n+1,)."""
+
+WORK = 0.005
+"""Of a point that a step starts from: only some are on the way to the end, and they are quick to look at."""
+
+
+def exact_levels(counts: Counts, steps: Ints | None = None) -> Levels:
+    """Level sets of a nearest perfectly calibrated sequence.
+
+    steps (N, 2): rows of `primitive_steps` that the path may use; None: all, and time grows like n0^2 n1^2.
+    """
+    rounds = counts.expanded()
+    sides = (rounds[0], prefix(rounds[0])), (rounds[1], prefix(rounds[1]))
+    n_zeros, n_ones = len(rounds[0]), len(rounds[1])
+    if steps is None:
+        steps = primitive_steps(n_zeros, n_ones)
+    values = steps[:, 1] / steps.sum(axis=1)
+    costs = path_costs(sides, steps)
+
+    def last_step(a: int, b: int) -> Ints:
+        # paths are convex: none is steeper before its last step
+        first = int(np.searchsorted(values, b / (a + b)))
+        return np.asarray(steps[step_back(sides, steps, costs, first, a, b)])
+
+    return walk_back(n_zeros, n_ones, last_step)
+
+
+def steps_within(counts: Counts, limits: Ints) -> Ints:
+    """The primitive steps of at most limits[k] rounds whose value lies in range k of as many equal ones."""
+    largest = int(limits.max())
+    steps = primitive_steps(min(counts.n_zeros, largest), min(counts.n_ones, largest))
+    sizes = steps.sum(axis=1)
+    ranges = np.minimum(steps[:, 1] * len(limits) // sizes, len(limits) - 1)
+    return np.asarray(steps[sizes <= limits[ranges]])
+
+
+def lattice_work(counts: Counts, limits: Ints) -> float:
+    """Expected time of `exact_levels` with steps within these limits, in points that a search looks at."""
+    sizes = np.arange(1, int(limits.max()) + 1)
+    value = (np.arange(len(limits))[:, None] + 0.5) / len(limits)
+    zeros, ones = counts.n_zeros + 1 - (1.0 - value) * sizes, counts.n_ones + 1 - value * sizes
+    starts = np.maximum(zeros, 0.0) * np.maximum(ones, 0.0) * (sizes <= limits[:, None])
+    # of the numbers up to a size that many are coprime to it
+    return WORK * 6.0 / math.pi**2 * float((starts @ sizes).sum()) / len(limits)
+
+
+def primitive_steps(n_zeros: int, n_ones: int) -> Ints:
+    """All coprime (r, s) with r <= n_zeros and s <= n_ones by increasing s/(r+s); shape (N, 2)."""
+    r, s = np.meshgrid(np.arange(n_zeros + 1), np.arange(n_ones + 1), indexing="ij")
+    coprime = np.gcd(r, s) == 1
+    steps = np.column_stack([r[coprime], s[coprime]]).astype(np.int64)
+    # distinct fractions of whole numbers below 2**26 differ as floats
+    return steps[np.argsort(steps[:, 1] / steps.sum(axis=1), kind="stable")]
+
+
+@kernel_part
+def fill_costs(sums: Floats, value: float, below: int, out: Floats) -> None:
+    """Fill out[i] = sum of |forecast - value| over the first i rounds; of all, `below` are at most value."""
+    for i in range(below + 1):
+        out[i] = value * i - sums[i]
+    for i in range(below + 1, len(sums)):
+        out[i] = value * (2 * below - i) + (sums[i] - 2.0 * sums[below])
+
+
+@compiled
+def path_costs(sides: tuple[Side, Side], steps: Ints) -> Floats:
+    """Cost of the cheapest path to each lattice point that a path to the end can use, (n0+1, n1+1).
+
+    steps (N, 2) int64 as from `primitive_steps`. Costs are infinite where no such path was needed.
+    """
+    (zeros, zero_sums), (ones, one_sums) = sides
+    n0, n1, below0, below1 = len(zeros), len(ones), 0, 0
+    zero_costs, one_costs, step_costs = np.empty(n0 + 1), np.empty(n1 + 1), np.empty(n1 + 1)
+    costs = np.full((n0 + 1, n1 + 1), np.inf)
+    costs[0, 0] = 0.0
+    for k in range(len(steps)):
+        r, s = steps[k, 0], steps[k, 1]
+        value = s / (r + s)
+        while below0 < n0 and zeros[below0] <= value:
+            below0 += 1
+        while below1 < n1 and ones[below1] <= value:
+            below1 += 1
+        fill_costs(zero_sums, value, below0, zero_costs)
+        fill_costs(one_sums, value, below1, one_costs)
+        for b in range(n1 - s + 1):
+            step_costs[b] = one_costs[b + s] - one_costs[b]
+        if r == 0:
+            # one round at the value 1; another one may follow it at once
+            for b in range(n1):
+                costs[n0, b + 1] = min(costs[n0, b + 1], costs[n0, b] + step_costs[b])
+            continue
+        # so far no step was steeper than (r, s), and none from here on will be flatter
+        first = 0
+        if s > 0:
+            first = max(0, n0 - n1 * r // s)
+        for a in range(first, n0 - r + 1):
+            top = min(n1 - s, a * s // r, (n1 * r - (n0 - a) * s) // r)
+            zero_cost, here, there = zero_costs[a + r] - zero_costs[a], costs[a], costs[a + r, s:]
+            # without a branch, and without a note of the step, the processor takes four points at a time
+            for b in range(top + 1):
+                reached = here[b] + (zero_cost + step_costs[b])
+                there[b] = reached if reached < there[b] else there[b]
+    return costs
+
+
+@compiled
+def step_back(sides: tuple[Side, Side], steps: Ints, costs: Floats, first: int, a: int, b: int) -> int:
+    """The row of `steps`, from row `first` on, that ends a cheapest path to the point of a zeros, b ones."""
+    best, best_step = np.inf, -1
+    for k in range(first, len(steps)):
+        r, s = steps[k, 0], steps[k, 1]
+        if r > a or s > b or costs[a - r, b - s] >= best:
+            continue
+        value = s / (r + s)
+        reached = costs[a - r, b - s] + level_cost(sides[0], a - r, a, value)
+        reached += level_cost(sides[1], b - s, b, value)
+        if reached < best:
+            best, best_step = reached, k
+    return best_step
+
+
+@kernel_part
+def level_cost(side: Side, start: int, end: int, value: float) -> float:
+    """Sum of |forecast - value| over the rounds start .. end-1 of one outcome."""
+    rounds, sums = side
+    middle = min(max(count_up_to(rounds, value), start), end)
+    return value * (2 * middle - start - end) - (2.0 * sums[middle] - sums[start] - sums[end])

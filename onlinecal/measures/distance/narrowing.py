@@ -1,0 +1,294 @@
+"""A bracket of the distance to calibration of a history with outcomes 0 and 1, made narrower step by step.
+
+The relaxation proves a lower end, and level sets that are known beforehand attain an upper end. Rounding
+fractional level sets to real ones lowers the upper end; searches below growing cutoffs raise the lower end,
+and end with the exact distance if one arrives. Each is begun small and goes on in turns, with about as much
+work as the other has had: neither costs much where the other would have been enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from onlinecal.arrays import Floats, Ints
+from onlinecal.measures.counts import Counts, PrefixSums, merged, prefix_sums
+from onlinecal.measures.distance.exact import rounding_noise, search_below, step_limits
+from onlinecal.measures.distance.fractional.relaxation import (
+    ROUNDING,
+    Relaxation,
+    apart,
+    few_masses,
+    one_way_bound,
+    relax,
+)
+from onlinecal.measures.distance.fractional.rounding import (
+    Curve,
+    curve_of_levels,
+    curve_of_masses,
+    round_near,
+    search_tables,
+)
+from onlinecal.measures.distance.lattice import exact_levels, lattice_work, steps_within
+from onlinecal.measures.distance.levels import Levels, distance_by_sums, distance_to
+from onlinecal.measures.distance.pooling import MAX_CUTS, pooled_levels
+
+LEAST_NODES, MAX_NODES = 64, 40_000
+"""Nodes of the relaxation, whatever the effort."""
+
+NODES = 4000
+"""Nodes of the relaxation at effort 1, growing with its square root: some hundredths of a second."""
+
+LEAST_CUTS = 100
+"""Fewest places at which pooling may cut the line, however small the effort."""
+
+LEAST_WORK = 1e6
+"""Level sets tried while rounding, however small the effort."""
+
+ROUNDING_WORK = 2.5e7
+"""Level sets tried while rounding, at effort 1."""
+
+MAX_ROUNDING_EFFORT = 10.0
+"""More effort than that goes into the searches only."""
+
+QUICK = 2.5e6
+"""Level sets tried in a first look near each of the relaxation's curves: some hundredths of a second."""
+
+FINE_CELLS = 300
+"""Cells of a grid whose values are added to the relaxation's: real level sets need room between forecasts."""
+
+MOST_CELLS = 1500
+"""Cells of a coarser relaxation whose curve is worth a look."""
+
+SEARCH_WORK = 2e8
+"""Lattice points looked at in the searches, at effort 1."""
+
+SEARCH_ROUNDS = 50_000
+"""Longer histories are not searched: the lattice is too large for a cutoff that would show."""
+
+SMALL_LATTICE = 10_000
+"""Points of a plain lattice that is quicker than the relaxation and what follows from it."""
+
+LATTICE_ROUNDS = 3000
+"""Longer histories are not given a lattice with room for all points: it grows with their square."""
+
+AT_ONCE = 2.5e7
+"""A plain lattice of so much work, some 1,000 rounds, is not put off for searches."""
+
+LOOK = 0.25
+"""Share of the plain lattice's work that a look for level sets may cost before it."""
+
+FIRST_CUTOFFS = (1.0 / 16.0, 1.0 / 4.0)
+"""Shares of the gap that the first two searches look at. They tell how the work grows with the cutoff."""
+
+POWER = 1.5
+"""Of the cutoff, that the work of a search usually grows like, beside a fixed part."""
+
+WORK_GROWTH = 3.0
+"""How much more work the next search may be expected to take than the last one."""
+
+
+CAREFUL, LEAST_GROWTH = 0.8, 1.2
+"""Share of the work left that a search is planned for, and the growth that is not worth another one."""
+
+
+class Bracket(NamedTuple):
+    """lower <= distance <= upper, both proven, and level sets that attain the upper end."""
+
+    lower: float
+    upper: float
+    is_exact: bool
+    levels: Levels
+
+
+def nodes_allowed(effort: float) -> int:
+    """Nodes of the relaxation for an effort."""
+    return int(min(MAX_NODES, max(LEAST_NODES, NODES * math.sqrt(effort))))
+
+
+def deduction(n_rounds: int) -> float:
+    """More than the rounding errors of both ends: a bracket as narrow as that is closed."""
+    return 2.0 * ROUNDING * n_rounds
+
+
+def bracket(
+    counts: Counts, starts: list[Levels], effort: float, rtol: float = 0.0, plain: bool = False
+) -> Bracket:
+    """Bracket the distance, from calibrated sequences known beforehand; effort inf goes on to the end.
+
+    It stops early when upper - lower <= rtol * upper. Whatever the effort, it takes a fixed number of passes
+    over the history, a small cut of the line and a small relaxation. With `plain` the plain lattice is taken
+    as soon as it is expected to be quicker than the searches.
+    """
+    sums = prefix_sums(counts)
+    cuts = int(min(MAX_CUTS, max(LEAST_CUTS, MAX_CUTS * math.sqrt(effort))))
+    known = [*starts, pooled_levels(sums, cuts)]
+    levels = known[int(np.argmin([distance_by_sums(sums, one) for one in known]))]
+    upper = distance_to(counts, levels)
+    # the deduction for rounding errors alone must not keep a distance from being called exact
+    if upper - one_way_bound(counts) <= deduction(counts.n_rounds):
+        return Bracket(upper, upper, True, levels)
+    if plain and counts.n_zeros * counts.n_ones <= SMALL_LATTICE:
+        levels = exact_levels(counts)
+        upper = distance_to(counts, levels)
+        return Bracket(upper, upper, True, levels)
+    relaxation = relax(counts, nodes_allowed(effort))
+    narrowing = Narrowing(counts, sums, relaxation, levels, effort, rtol)
+    narrowing.run(plain)
+    return narrowing.reached()
+
+
+class Narrowing:
+    """A history, its relaxation, and the ends of the bracket so far."""
+
+    def __init__(
+        self,
+        counts: Counts,
+        sums: PrefixSums,
+        relaxation: Relaxation,
+        levels: Levels,
+        effort: float,
+        rtol: float,
+    ) -> None:
+        self.counts = counts
+        self.relaxation = relaxation
+        self.levels = levels
+        self.upper = distance_to(counts, levels)
+        self.lower = relaxation.lower
+        self.rtol = rtol
+        self.tables = search_tables(counts, sums, relaxation)
+        self.rounding_left = ROUNDING_WORK * min(effort, MAX_ROUNDING_EFFORT)
+        self.search_left = SEARCH_WORK * effort
+        self.rounded = self.searched = 0.0
+        self.curves = self._curves()
+
+    @property
+    def tolerance(self) -> float:
+        """How far the ends may stay apart."""
+        return max(self.rtol * self.upper, deduction(self.counts.n_rounds))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the ends are near enough."""
+        return self.upper - self.lower <= self.tolerance
+
+    def reached(self) -> Bracket:
+        """The bracket so far; ends that only rounding errors keep apart are one."""
+        if self.upper - self.lower <= deduction(self.counts.n_rounds):
+            return Bracket(self.upper, self.upper, True, self.levels)
+        return Bracket(self.lower, self.upper, False, self.levels)
+
+    def run(self, plain: bool) -> None:
+        """Narrow the bracket until it is done or its work is used up."""
+        plain = plain and self.counts.n_rounds <= LATTICE_ROUNDS
+        if not self.is_done:
+            self._round(LOOK * lattice_work(self.counts, self._limits()) if plain else math.inf)
+        if not self.is_done and plain:
+            limits = self._limits()
+            if lattice_work(self.counts, limits) <= min(AT_ONCE, self.search_left):
+                self._take_lattice(limits)
+        if self.counts.n_rounds <= SEARCH_ROUNDS or self.search_left == math.inf:
+            self._search(plain)
+        while not self.is_done and self.rounding_left > 0.0:
+            self._round(least=self.rounding_left)
+
+    @property
+    def gap(self) -> float:
+        """The most that a cheapest sequence can cost beyond the relaxation's bound, with rounding errors."""
+        return self.upper - self.relaxation.lower + rounding_noise(self.counts.n_rounds)
+
+    def _limits(self) -> Ints:
+        """The largest steps that a cheapest sequence can have, by range of their value."""
+        return step_limits(self.counts, self.relaxation, self.gap)
+
+    def _take_lattice(self, limits: Ints) -> None:
+        """Find a nearest calibrated sequence in the plain lattice."""
+        self._settle(exact_levels(self.counts, steps_within(self.counts, limits)))
+
+    def _settle(self, levels: Levels) -> None:
+        """Take a nearest calibrated sequence."""
+        self.levels = levels
+        self.lower = self.upper = distance_to(self.counts, levels)
+
+    def _search(self, plain: bool) -> None:
+        """Search below growing cutoffs, and round in between, until the work for searches is used up."""
+        noise, cutoffs, works = rounding_noise(self.counts.n_rounds), list[float](), list[float]()
+        while not self.is_done:
+            if self.rounded <= self.searched and self.rounding_left > 0.0:
+                self._round()
+                continue
+            limits = self._limits()
+            lattice = lattice_work(self.counts, limits) if plain else math.inf
+            if len(works) < len(FIRST_CUTOFFS):
+                cutoff, most = self.gap * FIRST_CUTOFFS[len(works)], LOOK * lattice
+            else:
+                # a fixed part, and one that grows like a power of the cutoff
+                rate = (works[-1] - works[-2]) / (cutoffs[-1] ** POWER - cutoffs[-2] ** POWER)
+                expected, cutoff, most = (
+                    works[-1] + rate * (self.gap**POWER - cutoffs[-1] ** POWER),
+                    self.gap,
+                    lattice,
+                )
+                if lattice <= min(expected, self.search_left):
+                    return self._take_lattice(limits)
+                planned = min(WORK_GROWTH * works[-1], CAREFUL * self.search_left)
+                if planned < LEAST_GROWTH * works[-1]:
+                    return None
+                if expected > max(planned, self.rounded):
+                    cutoff = (cutoffs[-1] ** POWER + (planned - works[-1]) / rate) ** (1.0 / POWER)
+            search = search_below(self.counts, self.relaxation, cutoff, min(self.search_left, most))
+            self.search_left -= search.work
+            self.searched += search.work
+            if search.levels is not None:
+                return self._settle(search.levels)
+            if not search.complete:
+                if lattice > self.search_left:
+                    return None
+                return self._take_lattice(limits)
+            self.lower = max(self.lower, min(self.upper, self.relaxation.lower + cutoff - noise))
+            cutoffs.append(cutoff)
+            works.append(float(search.work))
+        return None
+
+    def _round(self, most: float = math.inf, least: float = 0.0) -> None:
+        """Look for better level sets near the next curve, with so much work at most, or at least."""
+        curve, work = next(self.curves)
+        work = min(max(work, least), most, max(LEAST_WORK, self.rounding_left))
+        found, distance, tried = round_near(self.tables, self.relaxation.lower, curve, work, self.tolerance)
+        # without a gain all of the work counts, so that what could not be done with it is not tried again
+        spent = max(tried, work)
+        if found is not None and distance < self.upper:
+            exactly = distance_to(self.counts, found)
+            if exactly < self.upper:
+                self.levels, self.upper, spent = found, exactly, tried
+        self.rounded += spent
+        self.rounding_left -= spent
+        self.lower = min(self.lower, self.upper)
+
+    def _curves(self) -> Iterator[tuple[Curve, float]]:
+        """Curves to round near, with the work for each.
+
+        First that of the relaxation, then those of coarser ones: every value costs something when it is made
+        real, so fewer values can make a better sequence. From then on that of the best level sets so far.
+        """
+        work = QUICK
+        yield (
+            self._curve_on(apart(merged(self.relaxation.nodes, np.linspace(0.0, 1.0, FINE_CELLS + 1)))),
+            work,
+        )
+        root = math.sqrt(self.counts.n_rounds)
+        if len(self.counts.values) > 2.0 * root:
+            for n_cells in sorted(
+                {int(min(MOST_CELLS, max(1, factor * root))) for factor in (3.0, 1.5, 0.5)}
+            )[::-1]:
+                nodes = np.linspace(0.0, 1.0, n_cells + 1)
+                yield self._curve_on(nodes), work
+        while True:
+            yield curve_of_levels(self.levels), work
+            work *= WORK_GROWTH
+
+    def _curve_on(self, nodes: Floats) -> Curve:
+        return curve_of_masses(self.counts, nodes, few_masses(self.counts, nodes))

@@ -1,0 +1,72 @@
+"""The cheapest cut of the line of forecasts into intervals whose rounds share a level set."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlinecal.arrays import Ints
+from onlinecal.compiling import compiled
+from onlinecal.measures.counts import PrefixSums
+from onlinecal.measures.distance.levels import Levels, count_up_to, make_levels
+
+MAX_CUTS = 700
+"""Places at which to cut; more forecasts than that are first joined to groups of about equal size."""
+
+
+def pooled_levels(sums: PrefixSums, max_cuts: int = MAX_CUTS) -> Levels:
+    """Level sets of the cheapest cut of the forecasts into intervals; its time grows like max_cuts^2.
+
+    All rounds with a forecast in one interval go to one level set, whatever their outcome: binning, with the
+    best bins. It is a good start where forecasts are biased all in one direction, or many are distinct.
+    """
+    kept = pooling(sums, max_cuts)
+    return make_levels(np.diff(sums.zeros[kept]), np.diff(sums.ones[kept]))
+
+
+def pooling(sums: PrefixSums, max_cuts: int = MAX_CUTS) -> Ints:
+    """Numbers of forecasts to the left of the cheapest cuts, increasing, from 0 to K."""
+    cuts = np.arange(len(sums.zeros))
+    if len(cuts) > max_cuts:
+        wanted = np.linspace(0, sums.zeros[-1] + sums.ones[-1], max_cuts)
+        cuts = np.unique(np.append(np.searchsorted(sums.zeros + sums.ones, wanted[:-1]), len(cuts) - 1))
+    # one kind of arrays, so that the kernel is compiled once: floats hold all these numbers exactly
+    floats = sums._replace(zeros=sums.zeros.astype(np.float64), ones=sums.ones.astype(np.float64))
+    return best_cuts(floats, cuts)
+
+
+@compiled
+def best_cuts(sums: PrefixSums, cuts: Ints) -> Ints:
+    """Which of the cuts to keep, the first and last among them, for the cheapest level sets.
+
+    The sums are all float64; cuts (C,): increasing numbers of forecasts to the left, from 0 to K.
+    """
+    (values, zeros, ones, sums0, sums1), n = sums, len(cuts)
+    cost = np.full(n, np.inf)
+    came_from = np.zeros(n, dtype=np.int64)
+    cost[0] = 0.0
+    for i in range(1, n):
+        end = cuts[i]
+        for h in range(i):
+            start = cuts[h]
+            s = ones[end] - ones[start]
+            v = s / (zeros[end] - zeros[start] + s)
+            g = min(max(count_up_to(values, v), start), end)
+            moved_up = v * (zeros[g] - zeros[start] + ones[g] - ones[start])
+            moved_up -= sums0[g] - sums0[start] + sums1[g] - sums1[start]
+            moved_down = sums0[end] - sums0[g] + sums1[end] - sums1[g]
+            moved_down -= v * (zeros[end] - zeros[g] + ones[end] - ones[g])
+            total = cost[h] + moved_up + moved_down
+            if total < cost[i]:
+                cost[i] = total
+                came_from[i] = h
+    n_kept = 1
+    i = n - 1
+    while i > 0:
+        i = came_from[i]
+        n_kept += 1
+    kept = np.empty(n_kept, dtype=np.int64)
+    i = n - 1
+    for k in range(n_kept - 1, -1, -1):
+        kept[k] = cuts[i]
+        i = came_from[i]
+    return kept
