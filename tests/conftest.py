@@ -101,7 +101,7 @@ def without_extras(monkeypatch):
 
 
 WORKS = {
-    "bracket": ("ROUNDING_WORK", "SEARCH_WORK"),
+    "narrowing": ("ROUNDING_WORK", "SEARCH_WORK"),
     "multiclass": ("LOWER_WORK", "PRICES_WORK", "UPPER_WORK"),
 }
 """How much work a bracket of the distance may cost at budget 1, by module."""

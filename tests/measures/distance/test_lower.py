@@ -9,6 +9,7 @@ from onlinecal.measures import (
     lower_calibration_distance_from_counts,
 )
 from onlinecal.measures.distance.fractional.interior import solve_program
+from onlinecal.measures.distance.fractional.relaxation import violations
 from tests.measures.distance.reference import look_ahead_run
 
 
@@ -112,3 +113,18 @@ def test_the_program_is_solved_as_well_as_a_general_solver_does(few):
     assert masses @ nodes == pytest.approx(ones.sum(), abs=1e-9)
     filled = (masses > 1e-9 * masses.sum()).sum()
     assert filled < n if few else filled <= n
+
+
+def test_the_constraint_is_largest_where_it_is_said_to_be():
+    """Between valleys, against a fine grid of each gap."""
+    rng = np.random.default_rng(9)
+    for _ in range(100):
+        nodes = np.sort(np.concatenate([[0.0, 1.0], rng.random(3)]))
+        u0, u1 = (np.min(u + np.abs(nodes[:, None] - nodes), axis=1) for u in rng.normal(0.0, 0.3, (2, 5)))
+        _, largest = violations(nodes, u0, u1)
+        for k in range(4):
+            x = np.linspace(nodes[k], nodes[k + 1], 4001)
+            v0, v1 = (np.maximum(u[k] - x + nodes[k], u[k + 1] - nodes[k + 1] + x) for u in (u0, u1))
+            constraint = (1 - x) * v0 + x * v1
+            inside = largest[k] if largest[k] != 0.0 else -np.inf
+            assert max(constraint[0], constraint[-1], inside) == pytest.approx(constraint.max(), abs=1e-6)

@@ -31,6 +31,12 @@ CLOSED = 1e-16
 NEARLY_CLOSED, PATIENCE = 1e-6, 12
 """Below such an average it stops after so many steps without a better point: rounding errors are left."""
 
+SMALLEST = 1e-60
+"""An amount or a slack below that stops the method: products of quotients must not come near 0."""
+
+REFINEMENTS = 1
+"""Corrections of each change by what rounding errors left over of the equations."""
+
 SHORTER = 0.999
 """Share of the step to the nearest bound that is taken, so that amounts and slacks stay positive."""
 
@@ -59,6 +65,10 @@ class Program(NamedTuple):
     """u0 and u1, (2, n)."""
     change: Floats
     """The change of the potentials, (2, n)."""
+    currents: Floats
+    """What the change has to make up for, (2, n)."""
+    correction: Floats
+    """Of the change, (2, n)."""
     surplus: Floats
     """What the masses and flows leave over of the rounds, (2, n)."""
     amounts: Floats
@@ -100,6 +110,8 @@ def solve_program(
         best=np.zeros((3, n)),
         potentials=np.full((2, n), -FIRST_SLACK),
         change=np.zeros((2, n)),
+        currents=np.zeros((2, n)),
+        correction=np.zeros((2, n)),
         surplus=np.zeros((2, n)),
         amounts=np.full(n_amounts, rounds.sum() / n),
         slacks=np.full(n_amounts, FIRST_SLACK),
@@ -121,8 +133,9 @@ def take_steps(program: Program) -> int:
     n, n_amounts, least, best_step = len(program.nodes), len(amounts), np.inf, 0
     for step in range(MOST_STEPS):
         wrong = look_at_errors(program)
-        gap = 0.0
+        gap, smallest = 0.0, 1.0
         for i in range(n_amounts):
+            smallest = min(smallest, amounts[i], slacks[i])
             gap += amounts[i] * slacks[i]
             program.wanted[i] = -amounts[i] * slacks[i]
         if gap + wrong < least:
@@ -132,7 +145,7 @@ def take_steps(program: Program) -> int:
                 program.best[1, k] = program.potentials[1, k]
                 program.best[2, k] = amounts[k]
         stalled = gap <= NEARLY_CLOSED * n_amounts and step > best_step + PATIENCE
-        if gap <= CLOSED * n_amounts or stalled:
+        if gap <= CLOSED * n_amounts or stalled or smallest < SMALLEST:
             return step
         eliminate(program)
         find_change(program)
@@ -227,7 +240,7 @@ def eliminate(program: Program) -> None:
 @kernel_part
 def find_change(program: Program) -> None:
     """The change of potentials, slacks and amounts that makes up for the errors, and changes products."""
-    nodes, amounts, slacks, wires = program.nodes, program.amounts, program.slacks, program.wires
+    nodes, amounts, slacks = program.nodes, program.amounts, program.slacks
     error, wanted, change = program.slack_error, program.wanted, program.change
     n, n_gaps = len(nodes), len(nodes) - 1
     for outcome in range(2):
@@ -241,21 +254,18 @@ def find_change(program: Program) -> None:
             current -= (amounts[j] * error[j] - wanted[j]) / slacks[j]
             change[outcome, k] += current
             change[outcome, k + 1] -= current
-    change0, change1 = change[0], change[1]
-    for k in range(n_gaps):
-        y0, y1, wire0, wire1 = change0[k], change1[k], wires[3, k], wires[4, k]
-        change0[k + 1] += wire0 * ((wire1 + wires[2, k]) * y0 - wires[1, k] * y1) / wires[5, k]
-        change1[k + 1] += wire1 * ((wire0 + wires[0, k]) * y1 - wires[1, k] * y0) / wires[5, k]
-    right0 = right1 = 0.0
-    for k in range(n - 1, -1, -1):
-        wire0, wire1 = wires[3, k], wires[4, k]
-        y0, y1 = change0[k] + wire0 * right0, change1[k] + wire1 * right1
-        right0 = ((wire1 + wires[2, k]) * y0 - wires[1, k] * y1) / wires[5, k]
-        right1 = ((wire0 + wires[0, k]) * y1 - wires[1, k] * y0) / wires[5, k]
-        change0[k], change1[k] = right0, right1
+    for outcome in range(2):
+        for k in range(n):
+            program.currents[outcome, k] = change[outcome, k]
+            change[outcome, k] = 0.0
+    for _ in range(REFINEMENTS + 1):
+        spread_currents(program)
+        for outcome in range(2):
+            for k in range(n):
+                change[outcome, k] += program.correction[outcome, k]
     slack_change = program.slack_change
     for k in range(n):
-        slack_change[k] = error[k] - (1.0 - nodes[k]) * change0[k] - nodes[k] * change1[k]
+        slack_change[k] = error[k] - (1.0 - nodes[k]) * change[0, k] - nodes[k] * change[1, k]
     for outcome in range(2):
         right = n + 2 * n_gaps * outcome
         for k in range(n_gaps):
@@ -264,6 +274,37 @@ def find_change(program: Program) -> None:
             slack_change[i + n_gaps] = error[i + n_gaps] - rise
     for i in range(len(amounts)):
         program.amount_change[i] = (wanted[i] - amounts[i] * slack_change[i]) / slacks[i]
+
+
+@kernel_part
+def spread_currents(program: Program) -> None:
+    """Correct the change of potentials by what it leaves over of the currents."""
+    nodes, amounts, slacks, wires = program.nodes, program.amounts, program.slacks, program.wires
+    n, n_gaps = len(nodes), len(nodes) - 1
+    change0, change1 = program.change[0], program.change[1]
+    left0, left1 = program.correction[0], program.correction[1]
+    before0 = before1 = 0.0
+    for k in range(n):
+        one = nodes[k]
+        kept = ((1.0 - one) * change0[k] + one * change1[k]) * amounts[k] / slacks[k]
+        after0 = after1 = 0.0
+        if k < n_gaps:
+            after0 = wires[3, k] * (change0[k] - change0[k + 1])
+            after1 = wires[4, k] * (change1[k] - change1[k + 1])
+        left0[k] = program.currents[0, k] - (1.0 - one) * kept - after0 + before0
+        left1[k] = program.currents[1, k] - one * kept - after1 + before1
+        before0, before1 = after0, after1
+    for k in range(n_gaps):
+        y0, y1, wire0, wire1 = left0[k], left1[k], wires[3, k], wires[4, k]
+        left0[k + 1] += wire0 * ((wire1 + wires[2, k]) * y0 - wires[1, k] * y1) / wires[5, k]
+        left1[k + 1] += wire1 * ((wire0 + wires[0, k]) * y1 - wires[1, k] * y0) / wires[5, k]
+    right0 = right1 = 0.0
+    for k in range(n - 1, -1, -1):
+        wire0, wire1 = wires[3, k], wires[4, k]
+        y0, y1 = left0[k] + wire0 * right0, left1[k] + wire1 * right1
+        right0 = ((wire1 + wires[2, k]) * y0 - wires[1, k] * y1) / wires[5, k]
+        right1 = ((wire0 + wires[0, k]) * y1 - wires[1, k] * y0) / wires[5, k]
+        left0[k], left1[k] = right0, right1
 
 
 @kernel_part

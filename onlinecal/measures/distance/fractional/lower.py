@@ -11,10 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import Counts, check_counts, count_shares, merged, prefix_sums
-from onlinecal.measures.distance.fractional.relaxation import ROUNDING, Relaxation, relax
+from onlinecal.measures.distance.fractional.relaxation import ROUNDING, few_masses, relax
 from onlinecal.measures.distance.levels import conditional_means, distance_to
 from onlinecal.measures.distance.pooling import pooled_levels
 from onlinecal.validation import check_count
+
+CLOSED = 1e-10
+"""Of a round: ends that are nearer than that have met."""
 
 NEGLIGIBLE = 1e-13
 """Masses of no more than that share of all rounds are the solver's noise."""
@@ -110,7 +113,12 @@ def lower_calibration_distance_from_counts(
 def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalibrationDistance:
     n_nodes = check_count(n_nodes, "n_nodes", least=2)
     relaxation = relax(counts, n_nodes)
-    upper, values, masses = _fractional_history(counts, relaxation)
+    upper, values, masses = _fractional_history(counts, relaxation.nodes, relaxation.masses)
+    if upper - relaxation.lower > CLOSED * counts.n_rounds:
+        # where many solutions are optimal, the solver sometimes stops with masses that are not quite
+        few = _fractional_history(counts, relaxation.nodes, few_masses(counts, relaxation.nodes))
+        if few[0] < upper:
+            upper, values, masses = few
     if counts.are_whole:
         # a calibrated history of whole rounds may be cheaper than the solver's, which has rounding errors
         for levels in (conditional_means(counts), pooled_levels(prefix_sums(counts))):
@@ -120,13 +128,13 @@ def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalib
     return LowerCalibrationDistance(lower / scale, upper / scale, values, masses)
 
 
-def _fractional_history(counts: Counts, relaxation: Relaxation) -> tuple[float, Floats, Floats]:
-    """The cost of a fractional calibrated history near the relaxation's, its values and masses.
+def _fractional_history(counts: Counts, nodes: Floats, masses: Floats) -> tuple[float, Floats, Floats]:
+    """The cost of a fractional calibrated history near the solver's, its values and masses.
 
     The solver's masses hold the right numbers of zeros and ones up to its tolerance only: they are scaled
     down to fit, and what is left over goes to the values 0 and 1, which are calibrated whatever they hold.
     """
-    values, masses = _joined(counts, relaxation)
+    values, masses = _joined(counts, nodes, masses)
     n_zeros, n_ones = counts.n_zeros, counts.n_ones
     held_zeros, held_ones = float((1.0 - values) @ masses), float(values @ masses)
     fit = min(1.0, n_zeros / held_zeros if held_zeros else 1.0, n_ones / held_ones if held_ones else 1.0)
@@ -138,14 +146,14 @@ def _fractional_history(counts: Counts, relaxation: Relaxation) -> tuple[float, 
     return cost + counts.n_rounds * ROUNDING, values, masses
 
 
-def _joined(counts: Counts, relaxation: Relaxation) -> tuple[Floats, Floats]:
-    """The values and masses of a relaxation, with one value at most between two forecasts; 0 and 1 are there.
+def _joined(counts: Counts, nodes: Floats, masses: Floats) -> tuple[Floats, Floats]:
+    """The values and masses of a history, with one value at most between two forecasts; 0 and 1 are there.
 
     Masses that are joined at their mean hold as many zeros and ones as before, and no flow becomes longer.
     """
-    kept = relaxation.masses > NEGLIGIBLE * counts.n_rounds
+    kept = masses > NEGLIGIBLE * counts.n_rounds
     kept[[0, -1]] = True
-    values, masses = relaxation.nodes[kept], relaxation.masses[kept]
+    values, masses = nodes[kept], masses[kept]
     fixed = merged(counts.values, np.array([0.0, 1.0]))
     # each forecast is a place of its own, and so is each gap between two of them
     places = np.searchsorted(fixed, values) + np.searchsorted(fixed, values, side="right")
