@@ -77,8 +77,8 @@ def calibration_distance(
         "exact": the distance itself, however long it takes: a fifth of a second for a thousand rounds, some
         seconds for ten thousand on a grid, much longer for as many distinct forecasts that are nearly
         calibrated. "bracket": a lower and an upper bound, with the work that `budget` allows; they meet if it
-        suffices, and then `exact` is known too. "auto": the same, and the plain lattice where that is quicker.
-        It gives the distance; up to a thousand rounds it nearly always is.
+        suffices, and then `exact` is known too. "auto": the same, and where it is quicker the plain lattice.
+        That gives the distance, nearly always for up to a thousand rounds.
         With outcomes between 0 and 1 there is a bracket only: the distance is NP-hard to find then.
     normalize
         False: sums over rounds. True: divided by T.

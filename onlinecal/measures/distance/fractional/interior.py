@@ -241,23 +241,20 @@ def eliminate(program: Program) -> None:
 def find_change(program: Program) -> None:
     """The change of potentials, slacks and amounts that makes up for the errors, and changes products."""
     nodes, amounts, slacks = program.nodes, program.amounts, program.slacks
-    error, wanted, change = program.slack_error, program.wanted, program.change
+    error, wanted, change, currents = program.slack_error, program.wanted, program.change, program.currents
     n, n_gaps = len(nodes), len(nodes) - 1
     for outcome in range(2):
         for k in range(n):
             current = (amounts[k] * error[k] - wanted[k]) / slacks[k]
-            change[outcome, k] = program.surplus[outcome, k] + abs(1.0 - outcome - nodes[k]) * current
+            currents[outcome, k] = program.surplus[outcome, k] + abs(1.0 - outcome - nodes[k]) * current
+            change[outcome, k] = 0.0
         right = n + 2 * n_gaps * outcome
         for k in range(n_gaps):
             i, j = right + k, right + n_gaps + k
             current = (amounts[i] * error[i] - wanted[i]) / slacks[i]
             current -= (amounts[j] * error[j] - wanted[j]) / slacks[j]
-            change[outcome, k] += current
-            change[outcome, k + 1] -= current
-    for outcome in range(2):
-        for k in range(n):
-            program.currents[outcome, k] = change[outcome, k]
-            change[outcome, k] = 0.0
+            currents[outcome, k] += current
+            currents[outcome, k + 1] -= current
     for _ in range(REFINEMENTS + 1):
         spread_currents(program)
         for outcome in range(2):
