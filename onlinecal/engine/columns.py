@@ -1,274 +1,51 @@
-"""A batch of events in columns. Events come as lines, which compiled code mostly reads, or as objects.
+"""A batch of events in columns, whose ids, keys and times are checked.
 
-Compiled code reads usual lines of JSON into columns, in one pass. It reads objects on one line with the
-members of a query or of an outcome, each once and in any order. Texts must be printable ASCII without
-escapes; numbers must be such that one multiplication or division finds the nearest float. Every other line,
-even if it is an event, is `OTHER` and left to `events.decode`. What is read here is exactly what
-`events.decode` would read.
+Events come as objects, decoded from lines or made in Python. `Columns.put` checks one event and writes it.
+`columns_of_events` reads many at a time: what is usual is checked all at once, the rest one by one.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
-from math import nan
+from itertools import product
+from math import inf, nan
+from types import NoneType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Bytes, Floats
-from onlinecal.compiling import compiled, inlined
-from onlinecal.compiling.instructions import borrowed
+from onlinecal.arrays import Floats
 from onlinecal.engine.events import (
-    LONGEST_LINE,
-    LONGEST_NAME,
     Incoming,
     Outcome,
     Query,
     Rejected,
-    decode,
+    Withdraw,
+    checked,
     decode_lines,
-    problem_of,
 )
+from onlinecal.engine.fields import are_names, is_name
+from onlinecal.texts import shown
 
-QUERY, OUTCOME, OTHER = 0, 1, 2
-"""What a line holds: a query, an outcome, or anything else."""
-
-ID, KEY = 0, 2
-"""Columns of `spans`: where a text begins; the next column says where it ends. Both are 0 without a key."""
-
-HINT, VALUE, TIME = 0, 1, 2
-"""Columns of `numbers`; NaN where there is none."""
-
-NAMES = {name: int.from_bytes(name.encode()) for name in ("type", "id", "key", "hint", "value", "time")}
-_TYPE, _ID, _KEY, _HINT, _VALUE, _TIME = NAMES.values()
-_QUERY, _OUTCOME = int.from_bytes(b"query"), int.from_bytes(b"outcome")
-_LONGEST = len("outcome")
-"""Bytes of the longest word that matters; so many fit an integer."""
-
-_SEEN_TYPE, _SEEN_ID, _SEEN_KEY, _SEEN_HINT, _SEEN_VALUE, _SEEN_TIME = (1 << i for i in range(6))
-
-ROOM_FOR_A_DIGIT = 10**17
-"""An integer below this has room for one digit more."""
-EXACT, LARGEST_POWER = 1 << 53, 22
-"""Integers up to the first, and ten to the powers up to the second, are exact as floats."""
-POWERS = np.array([float(10**i) for i in range(LARGEST_POWER + 1)])
-SPLITTER = float((1 << 27) + 1)
-"""A float times this is how Dekker (1971) splits it into two halves."""
+QUERY, OUTCOME, WITHDRAW, REFUSED = range(4)
+"""Kinds of events. Refused are those that no key can accept."""
+_KINDS: dict[type, int] = {Query: QUERY, Outcome: OUTCOME, Withdraw: WITHDRAW}
 
 FEW_EVENTS = 16
-"""Fewer events than these are handled one by one, without arrays, which is as fast."""
-WITHDRAW, REFUSED = 3, 4
-"""Kinds of events besides QUERY and OUTCOME."""
+"""Fewer events than these are handled one by one, without arrays: one alone takes two thirds of the time."""
 
+LARGEST = sys.float_info.max
 
-@inlined
-def past_blanks(data: Any, at: int, end: int) -> int:
-    """The first place from `at` on that holds no blank."""
-    while at < end and data[at] == 32:
-        at += 1
-    return at
+_NAMELESS = Withdraw("")
 
-
-@inlined
-def end_of_text(data: Any, at: int, end: int) -> int:
-    """Where the text ends whose first quote is at `at`; -1 if there is no text, or an unusual one."""
-    if at >= end or data[at] != 34:
-        return -1
-    at += 1
-    while at < end:
-        byte = data[at]
-        if byte == 34:
-            return at
-        if byte < 32 or byte > 126 or byte == 92:
-            return -1
-        at += 1
-    return -1
-
-
-@inlined
-def word(data: Any, at: int, end: int) -> int:
-    """A short text as an integer, 0 for a long one."""
-    letters: Any = 0
-    if end - at <= _LONGEST:
-        for i in range(at, end):
-            letters = letters << 8 | np.int64(data[i])
-    return letters
-
-
-@inlined
-def remainder(mantissa: int, of: float, times: float) -> float:
-    """The mantissa minus a product near it, almost exactly: products of halves are exact as floats."""
-    low = mantissa & 1023
-    part = SPLITTER * of
-    of_high = part - (part - of)
-    part = SPLITTER * times
-    times_high = part - (part - times)
-    of_low, times_low = of - of_high, times - times_high
-    product = of * times
-    rest = ((of_high * times_high - product) + of_high * times_low + of_low * times_high) + of_low * times_low
-    return ((float(mantissa - low) - product) + float(low)) - rest
-
-
-@inlined
-def quotient(mantissa: int, power: float) -> float:
-    """The float nearest to mantissa/power, for a mantissa with more digits than a float; NaN where in doubt.
-
-    The remainder of the division says how far the quotient is from its float. In doubt is what lies close to
-    half-way between two floats.
-    """
-    near = float(mantissa) / power
-    rest = remainder(mantissa, near, power) / power
-    least, most = near + rest * (1 - 2.0**-30), near + rest * (1 + 2.0**-30)
-    return least if least == most else np.nan
-
-
-@inlined
-def number(data: Any, at: int, end: int) -> tuple[int, float]:
-    """Where a number ends, and its float; -1 if it is none, or an unusual one. `null` is NaN."""
-    if at + 4 <= end and data[at] == 110 and data[at + 1] == 117 and data[at + 2] == data[at + 3] == 108:
-        return at + 4, np.nan
-    negative = at < end and data[at] == 45
-    if negative:
-        at += 1
-    mantissa: Any = 0
-    first, power = at, 0
-    while at < end and 48 <= data[at] <= 57 and mantissa < ROOM_FOR_A_DIGIT:
-        mantissa = 10 * mantissa + np.int64(data[at]) - 48
-        at += 1
-    if at == first or (at > first + 1 and data[first] == 48):
-        return -1, 0.0
-    if at < end and data[at] == 46:
-        at += 1
-        point = at
-        while at < end and 48 <= data[at] <= 57 and mantissa < ROOM_FOR_A_DIGIT:
-            mantissa = 10 * mantissa + np.int64(data[at]) - 48
-            at += 1
-        power = point - at
-        if power == 0:
-            return -1, 0.0
-    if at < end and (data[at] in (101, 69)):
-        at += 1
-        sign: Any = 1
-        if at < end and (data[at] in (43, 45)):
-            sign = 44 - np.int64(data[at])
-            at += 1
-        exponent: Any = 0
-        first = at
-        while at < end and 48 <= data[at] <= 57 and at < first + 3:
-            exponent = 10 * exponent + np.int64(data[at]) - 48
-            at += 1
-        if at == first:
-            return -1, 0.0
-        power += sign * exponent
-    # a number with too many digits ends here, too: what comes next is then neither comma nor brace
-    if abs(power) > LARGEST_POWER or (mantissa > EXACT and power > 0):
-        return -1, 0.0
-    if mantissa <= EXACT or power == 0:
-        value = float(mantissa)
-        value = value * POWERS[power] if power >= 0 else value / POWERS[-power]
-    else:
-        value = quotient(mantissa, POWERS[-power])
-        if value != value:
-            return -1, 0.0
-    return at, -value if negative else value
-
-
-@inlined
-def read_line(data: Any, at: int, end: int, i: int, spans: Any, numbers: Any) -> int:
-    """Read one line into row i of spans and numbers; returns what it holds."""
-    if end - at > LONGEST_LINE or at >= end or data[at] != 123 or data[end - 1] != 125:
-        return OTHER
-    end -= 1
-    seen, kind = 0, OTHER
-    while True:
-        at = past_blanks(data, at + 1, end)
-        stop = end_of_text(data, at, end)
-        if stop < 0:
-            return OTHER
-        name = word(data, at + 1, stop)
-        at = past_blanks(data, stop + 1, end)
-        if at >= end or data[at] != 58:
-            return OTHER
-        at = past_blanks(data, at + 1, end)
-        if name in (_TYPE, _ID, _KEY):
-            stop = end_of_text(data, at, end)
-            size = stop - at - 1
-            if stop < 0 or size < 1 or size > LONGEST_NAME:
-                return OTHER
-            if name == _TYPE:
-                bit, value = _SEEN_TYPE, word(data, at + 1, stop)
-                kind = QUERY if value == _QUERY else OUTCOME if value == _OUTCOME else OTHER
-            else:
-                bit, column = (_SEEN_ID, ID) if name == _ID else (_SEEN_KEY, KEY)
-                spans[i, column] = at + 1
-                spans[i, column + 1] = stop
-            at = stop + 1
-        elif name == _VALUE:
-            if at >= end or not 48 <= data[at] <= 49:
-                return OTHER
-            bit, numbers[i, VALUE] = _SEEN_VALUE, float(np.int64(data[at]) - 48)
-            at += 1
-        elif name in (_HINT, _TIME):
-            bit, column = (_SEEN_HINT, HINT) if name == _HINT else (_SEEN_TIME, TIME)
-            at, numbers[i, column] = number(data, at, end)
-            if at < 0:
-                return OTHER
-        else:
-            return OTHER
-        if seen & bit:
-            return OTHER
-        seen |= bit
-        at = past_blanks(data, at, end)
-        if at == end:
-            break
-        if data[at] != 44:
-            return OTHER
-    needed, never = _SEEN_TYPE | _SEEN_ID | _SEEN_KEY, _SEEN_VALUE
-    if kind == OUTCOME:
-        needed, never = _SEEN_TYPE | _SEEN_ID | _SEEN_VALUE, _SEEN_HINT
-    if seen & needed != needed or seen & never or numbers[i, HINT] < 0.0 or numbers[i, HINT] > 1.0:
-        return OTHER
-    # -0.0 becomes 0.0
-    numbers[i, HINT] += 0.0
-    numbers[i, TIME] += 0.0
-    return kind
-
-
-@compiled
-def cut_out(data: Bytes, spans: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
-    """Copy texts, whose first bytes and ends are given, (n, 2), with a newline behind each."""
-    data, at = borrowed(data), 0
-    for i in range(len(spans)):
-        for j in range(spans[i, 0], spans[i, 1]):
-            out[at] = data[j]
-            at += 1
-        out[at] = 10
-        at += 1
-
-
-@compiled
-def scan(
-    data: Bytes, lines: NDArray[np.int64], kinds: NDArray[np.int8], spans: Any, numbers: NDArray[np.float64]
-) -> None:
-    """Read n complete lines; the last one may lack its newline.
-
-    For each line, this writes its first byte and its end into `lines`, (n, 2); what it holds into `kinds`,
-    (n,); where id and key are into `spans`, (n, 4); and hint, value and time into `numbers`, (n, 3).
-    """
-    at, data, spans, numbers = 0, borrowed(data), borrowed(spans), borrowed(numbers)
-    for i in range(len(kinds)):
-        end = at
-        while end < len(data) and data[end] != 10:
-            end += 1
-        lines[i, 0] = at
-        lines[i, 1] = end
-        for j in range(4):
-            spans[i, j] = 0
-        for j in range(3):
-            numbers[i, j] = np.nan
-        kinds[i] = read_line(data, at, end, i, spans, numbers)
-        at = end + 1
+_USUAL = {
+    *product([Query], [float, NoneType], [str], [float, NoneType]),
+    *product([Outcome], [int], [str, NoneType], [float, NoneType]),
+    *product([Withdraw], [NoneType], [str, NoneType], [float, NoneType]),
+}
+"""Types of usual events, each with the types of its hint or outcome, its key and its time."""
 
 
 Column = Floats | list[float]
@@ -304,32 +81,35 @@ class Columns:
         return len(self.kinds)
 
     def put(self, i: int, event: Incoming | Rejected) -> None:
-        """Write an event, or a refusal, into row i."""
+        """Check an event, or take a refusal, and write it into row i, where nothing is but perhaps its names.
+
+        ValueError for what is neither.
+        """
         if not isinstance(event, Rejected):
-            problem = problem_of(event)
-            if problem is None:
-                self._put(i, event)
-                return
-            event = Rejected(event.id if isinstance(event.id, str) else None, "invalid", problem)
-        self.kinds[i], self.refusals[i] = REFUSED, event
+            if type(event) not in _KINDS:
+                raise ValueError(f"events must be Query, Outcome, Withdraw or Rejected, got {shown(event)}")
+            event = checked(event)
+        if isinstance(event, Rejected):
+            self.kinds[i], self.refusals[i] = REFUSED, event
+        else:
+            self._put(i, event)
 
     def _put(self, i: int, event: Incoming) -> None:
-        self.ids[i], self.keys[i] = event.id, event.key or ""
-        self.times[i] = nan if event.time is None else float(event.time) + 0.0
+        # these are texts and a number by now
+        self.ids[i], self.keys[i] = event.id, event.key or ""  # type: ignore[assignment]
+        self.times[i], self.kinds[i] = nan if event.time is None else event.time, _KINDS[type(event)]  # type: ignore[assignment]
         if isinstance(event, Query):
-            self.kinds[i], hint = QUERY, event.hint
+            hint = event.hint
             if type(hint) is float and 0.0 <= hint <= 1.0:
                 self.hints[i] = hint + 0.0
             elif hint is not None:
                 self.unusual[i] = hint
         elif isinstance(event, Outcome):
-            self.kinds[i], value = OUTCOME, event.value
+            value = event.value
             if type(value) is int and 0 <= value <= 1:
                 self.values[i] = value
             else:
                 self.unusual[i] = value
-        else:
-            self.kinds[i] = WITHDRAW
 
     def refuse(self, i: int, reason: str, detail: str) -> None:
         """Refuse the event i."""
@@ -359,47 +139,82 @@ def empty_columns(n: int) -> Columns:
     return Columns(bytearray([REFUSED] * n), [""] * n, [""] * n, hints, values, times)
 
 
-def columns_of_events(events: Iterable[Incoming | Rejected]) -> Columns:
-    """The columns of events, and of refusals of what could not be read."""
-    listed = list(events)
-    columns = empty_columns(len(listed))
-    for i, event in enumerate(listed):
-        columns.put(i, event)
-    return columns
-
-
 def columns_of_lines(data: bytes) -> Columns:
     """The columns of complete lines of JSON."""
-    n = data.count(b"\n") + (not data.endswith(b"\n") and len(data) > 0)
-    if n < FEW_EVENTS:
-        return columns_of_events(decode_lines(data))
-    source = np.frombuffer(data, np.uint8)
-    lines, spans, kinds, numbers = (
-        np.empty((n, 2), np.int64),
-        np.empty((n, 4), np.int64),
-        np.empty(n, np.int8),
-        np.empty((n, 3)),
-    )
-    scan(source, lines, kinds, spans, numbers)
-    hints, values, times = (numbers[:, i].copy() for i in (HINT, VALUE, TIME))
-    other = np.flatnonzero(kinds == OTHER)
-    spans[other], numbers[other] = 0, nan
-    columns = Columns(
-        bytearray(kinds), texts_in(source, spans[:, ID : ID + 2]), texts_in(source, spans[:, KEY : KEY + 2]),
-        hints, values, times,
-    )  # fmt: skip
-    for array in (hints, values, times):
-        array[other] = nan
-    for i, (start, end) in zip(other.tolist(), lines[other].tolist(), strict=True):
-        columns.put(i, decode(data[start:end]))
+    return columns_of_events(decode_lines(data))
+
+
+def columns_of_events(events: Iterable[Incoming | Rejected]) -> Columns:
+    """The columns of events, and of refusals of what could not be read; ValueError for anything else."""
+    listed = list(events)
+    columns = empty_columns(len(listed))
+    rest = range(len(listed)) if len(listed) < FEW_EVENTS else _put_usual(columns, listed)
+    for i in rest:
+        columns.put(i, listed[i])
     return columns
 
 
-def texts_in(source: NDArray[np.uint8], spans: NDArray[np.int64]) -> list[str]:
-    """Texts cut out of lines; none of them contains a newline."""
-    out = np.empty(int((spans[:, 1] - spans[:, 0]).sum()) + len(spans), np.uint8)
-    cut_out(source, spans, out)
-    return out.tobytes().decode("ascii").split("\n")[:-1]
+def _put_usual(columns: Columns, events: list[Any]) -> list[int]:
+    """Write all usual events at once, just as `put` would; the places of the others, which are left alone."""
+    types = list(map(type, events))
+    if not _KINDS.keys() >= set(types):
+        # refusals, and what is no event, are not usual: a withdrawal without a name takes their places
+        events = [one if kind in _KINDS else _NAMELESS for one, kind in zip(events, types, strict=True)]
+        types = list(map(type, events))
+    ids, keys, times = [one.id for one in events], [one.key for one in events], [one.time for one in events]
+    given = [
+        one.hint if kind is Query else one.value if kind is Outcome else None
+        for one, kind in zip(events, types, strict=True)
+    ]
+    usual = _of_usual_types(types, ids, keys, times, given)
+    for i in np.flatnonzero(~usual).tolist():
+        ids[i], keys[i], times[i], given[i] = "", None, None, None
+    seconds, numbers = floats_of(times), floats_of(given)
+    usual &= np.isfinite(seconds) | _are_none(seconds, times)
+    usual &= ((numbers >= 0.0) & (numbers <= 1.0)) | _are_none(numbers, given)
+    kinds = np.array(list(map(_KINDS.__getitem__, types)), np.int8)
+    columns.kinds[:] = np.where(usual, kinds, REFUSED).astype(np.int8).tobytes()
+    columns.ids, columns.keys = ids, [key or "" for key in keys]
+    # adding 0.0 makes 0.0 of -0.0
+    columns.hints[:] = np.where(usual & (kinds == QUERY), numbers + 0.0, nan)
+    columns.values[:] = np.where(usual & (kinds == OUTCOME), numbers, nan)
+    columns.times[:] = np.where(usual, seconds + 0.0, nan)
+    return np.flatnonzero(~usual).tolist()
+
+
+def _of_usual_types(
+    types: list[type], ids: list[Any], keys: list[Any], times: list[Any], given: list[Any]
+) -> NDArray[np.bool_]:
+    """Which events have names that can be, and values of usual types."""
+    usual = np.ones(len(types), np.bool_)
+    if not _USUAL.issuperset(zip(types, map(type, given), map(type, keys), map(type, times), strict=True)):
+        rows = zip(types, map(type, given), map(type, keys), map(type, times), strict=True)
+        usual &= [row in _USUAL for row in rows]
+    if not are_names(ids):
+        usual &= list(map(is_name, ids))
+    if not are_names([key for key in keys if key is not None]):
+        usual &= [key is None or is_name(key) for key in keys]
+    return usual
+
+
+def _are_none(numbers: Floats, given: list[Any]) -> NDArray[np.bool_]:
+    """Where a number is NaN since None was given; a NaN that was given itself is none."""
+    missing = np.isnan(numbers)
+    if missing.any() and np.count_nonzero(missing) != given.count(None):
+        missing &= [one is None for one in given]
+    return missing
+
+
+def floats_of(numbers: list[Any]) -> Floats:
+    """The numbers as floats, None as NaN, and whole numbers that are beyond all floats as infinite."""
+    try:
+        try:
+            # three times as fast as the next, but knows no None
+            return np.fromiter(numbers, np.float64, len(numbers))
+        except TypeError:
+            return np.array(numbers, np.float64)
+    except OverflowError:
+        return np.array([nan if one is None else one if abs(one) <= LARGEST else inf for one in numbers])
 
 
 def values_at(column: NDArray[Any] | list[Any], which: list[int]) -> list[Any]:

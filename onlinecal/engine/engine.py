@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable
 from math import inf
 from pathlib import Path
 from typing import Self
 
-from onlinecal.engine.columns import Columns, columns_of_events, columns_of_lines
+from onlinecal.engine.columns import Columns, columns_of_events
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, encode_lines
+from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, decode_lines, encode_lines
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Summary
@@ -123,10 +122,7 @@ class Engine:
         or (path, position, mark), are written down with the batch. Raises LedgerError, and keeps nothing of
         the batch, if the ledger cannot be written.
         """
-        return self._answer(columns_of_events(events), inputs).answers()
-
-    def _answer(self, columns: Columns, inputs: Iterable[Input]) -> Batch:
-        """Judge a batch, let the keys take their steps, and commit the batch."""
+        columns = columns_of_events(events)
         with self._mutex:
             self._recover()
             began = time.perf_counter()
@@ -140,7 +136,7 @@ class Engine:
             self._number, self._keys_known = batch.number, batch.keys_known
             self._is_sound = True
             self._activity.note(batch.refused(), time.perf_counter() - began, self._book.arrays.raised)
-            return batch
+            return batch.answers()
 
     def trust_times(self) -> None:
         """Accept events of any time until the engine is closed: they were accepted once, and are replayed."""
@@ -159,12 +155,7 @@ class Engine:
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""
-        return self.answer_lines(data, inputs)[0]
-
-    def answer_lines(self, data: bytes, inputs: Iterable[Input] = ()) -> tuple[bytes, Counter[type]]:
-        """As `handle_lines`, of `data` and `inputs`; and how many answers there are of each type."""
-        answers = self._answer(columns_of_lines(data), inputs).answers()
-        return encode_lines(answers), Counter(map(type, answers))
+        return encode_lines(self.handle(decode_lines(data), inputs=inputs))
 
     def query(
         self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None

@@ -11,15 +11,22 @@ ever part of a cycle, so the garbage collector need not look at them: a batch ma
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Struct
 
-LONGEST_NAME = 200
-"""How many characters an id, a key or a class label may have."""
+from onlinecal.engine.fields import (
+    NoEvent,
+    check_hint,
+    check_value,
+    json_in,
+    name_of,
+    object_in,
+    readable_id,
+    seconds_of,
+    type_of,
+)
 
 LONGEST_LINE = 1 << 16
 """How many bytes a line may have."""
@@ -34,22 +41,25 @@ class Event(Struct, tag_field="type", forbid_unknown_fields=True, frozen=True, g
     Attributes
     ----------
     id
-        The forecast that the event is about: any text, different for every forecast.
+        The forecast that the event is about: any text, different for every forecast. A whole number is taken
+        as its text, so 7 and "7" are the same id.
     key
-        The stream that it belongs to. Queries need it; with other events it is only compared.
+        The stream that it belongs to, a text or a whole number as `id`. Queries need it; with other events it
+        is only compared.
     time
-        When it happened, in seconds on any clock; None if that does not matter.
+        When it happened, in seconds on any clock; None if that does not matter. A text in ISO 8601 with a
+        zone, such as "2026-01-31T09:30:00Z", is the seconds since 1970.
     """
 
-    id: str
+    id: str | int
 
 
 class Query(Event, tag="query", frozen=True, gc=False):
     """Asks for a forecast. `hint`: a probability, or for several classes an object of them; None for none."""
 
-    key: str
+    key: str | int
     hint: float | dict[str, float] | None = None
-    time: float | None = None
+    time: float | str | None = None
 
 
 class Outcome(Event, tag="outcome", frozen=True, gc=False):
@@ -59,15 +69,15 @@ class Outcome(Event, tag="outcome", frozen=True, gc=False):
     """
 
     value: bool | int | float | str | dict[str, float]
-    key: str | None = None
-    time: float | None = None
+    key: str | int | None = None
+    time: float | str | None = None
 
 
 class Withdraw(Event, tag="withdraw", frozen=True, gc=False):
     """Says that the outcome of a forecast will never be known: it is then never charged."""
 
-    key: str | None = None
-    time: float | None = None
+    key: str | int | None = None
+    time: float | str | None = None
 
 
 class Forecast(Struct, tag="forecast", tag_field="type", frozen=True, gc=False):
@@ -128,87 +138,94 @@ Answer = Forecast | Settled | Withdrawn | Rejected
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What is raised where bytes are no event."""
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""What tools of Windows write in front of UTF-8; a parser may ignore it (RFC 8259, section 8.1)."""
-_decoder = msgspec.json.Decoder(Incoming)
+
+_TYPES: dict[str, type[Incoming]] = {"query": Query, "outcome": Outcome, "withdraw": Withdraw}
+_NAMES = {type: name for name, type in _TYPES.items()}
+_decoders: dict[type[Incoming] | None, msgspec.json.Decoder[Incoming]] = {
+    None: msgspec.json.Decoder(Incoming),
+    **{type: msgspec.json.Decoder(type) for type in _TYPES.values()},
+}
+_decode = _decoders[None].decode
+_array = msgspec.json.Decoder(list[msgspec.Raw])
 _encoder = msgspec.json.Encoder()
 
 
-def decode(line: bytes) -> Incoming | Rejected:
-    """The event that a line holds, or what is wrong with it."""
+def decode(line: bytes, wanted: type[Incoming] | None = None) -> Incoming | Rejected:
+    """The event that a line holds, or what is wrong with it.
+
+    Where only events of the type `wanted` can come, a line need not name it.
+    """
     if len(line) > LONGEST_LINE:
         too_long = f"the line has {len(line)} bytes, more than the {LONGEST_LINE} allowed"
         return Rejected(None, "malformed", too_long)
     try:
-        return _decoder.decode(line)
-    except UNREADABLE as error:
-        if line.startswith(BYTE_ORDER_MARK):
-            return decode(line[len(BYTE_ORDER_MARK) :])
-        return Rejected(_id_in(line), "malformed", str(error) if line.strip() else "the line is empty")
+        return _decoders[wanted].decode(line)
+    except UNREADABLE:
+        return _decode_in_words(line, wanted)
+
+
+def _decode_in_words(line: bytes, wanted: type[Incoming] | None) -> Incoming | Rejected:
+    """As `decode`, of a line that its decoder does not take; slower, but it knows why."""
+    id = None
+    try:
+        given = object_in(line)
+        id = readable_id(given.get("id"))
+        type = type_of(given, None if wanted is None else _NAMES[wanted])
+        given.pop("type", None)
+        return checked(_TYPES[type](**given))
+    except NoEvent as error:
+        return Rejected(id, error.reason, str(error))
+
+
+def checked(event: Incoming) -> Incoming | Rejected:
+    """An event whose fields have values of their kinds, its names as texts and its time in seconds.
+
+    What is wrong with it otherwise.
+    """
+    try:
+        id, seconds = name_of(event.id, "id"), seconds_of(event.time)
+        key, time = name_of(event.key, "key", type(event) is Query), seconds if seconds == seconds else None
+        if isinstance(event, Query):
+            check_hint(event.hint)
+            return Query(id, key, event.hint, time)
+        if isinstance(event, Outcome):
+            check_value(event.value)
+            return Outcome(id, event.value, key or None, time)
+        return Withdraw(id, key or None, time)
+    except NoEvent as error:
+        return Rejected(readable_id(event.id), error.reason, str(error))
+
+
+def items_of(data: bytes) -> list[bytes] | Rejected:
+    """The items of a list of JSON, each as JSON; or what is wrong with it."""
+    try:
+        return list(map(bytes, _array.decode(data)))
+    except UNREADABLE:
+        try:
+            json_in(data)
+        except NoEvent as error:
+            return Rejected(None, error.reason, str(error))
+        return Rejected(None, "malformed", "this is no list of events that can be read")
 
 
 def decode_lines(data: bytes) -> list[Incoming | Rejected]:
     """One event or refusal for each line of `data`, complete lines of JSON in UTF-8."""
     lines = data.split(b"\n")
-    return list(decode_all(lines if lines[-1] else lines[:-1]))
+    return decode_all(lines if lines[-1] else lines[:-1])
 
 
-def decode_all(lines: list[bytes]) -> Iterator[Incoming | Rejected]:
+def decode_all(lines: list[bytes]) -> list[Incoming | Rejected]:
     """One event or refusal for each line, as by `decode`; where all are events, a loop in C reads them."""
+    events: list[Incoming | Rejected] = []
     for start in range(0, len(lines), DECODED_TOGETHER):
         some = lines[start : start + DECODED_TOGETHER]
         try:
-            yield from list(map(decode if max(map(len, some)) > LONGEST_LINE else _decoder.decode, some))
+            events += list(map(decode if max(map(len, some)) > LONGEST_LINE else _decode, some))
         except UNREADABLE:
-            yield from map(decode, some)
+            events += map(decode, some)
+    return events
 
 
 def encode_lines(answers: Iterable[Answer]) -> bytes:
     """One line for each of the `answers`, JSON in UTF-8."""
     return _encoder.encode_lines(answers)
-
-
-def _id_in(line: bytes) -> str | None:
-    """The id in a line that is an object, but no event."""
-    try:
-        loose = msgspec.json.decode(line)
-    except UNREADABLE:
-        return None
-    id = loose.get("id") if isinstance(loose, dict) else None
-    return id if isinstance(id, str) and len(id) <= LONGEST_NAME else None
-
-
-def problem_of(event: Any) -> str | None:
-    """What is wrong with the id, the key or the time of an event; None if nothing is."""
-    for field in ("id", "key"):
-        name = getattr(event, field)
-        if not is_name(name) and (field == "id" or name is not None or type(event) is Query):
-            shown = repr(name) if len(repr(name)) < 60 else f"{repr(name)[:60]}..."
-            return f"{field} must be a text of 1 to {LONGEST_NAME} characters without NUL, got {shown}"
-    if event.time is None:
-        return None
-    try:
-        if isinstance(event.time, (int, float)) and math.isfinite(event.time):
-            return None
-    except OverflowError:  # an integer beyond all floats
-        pass
-    return f"time must be a finite number of seconds, got {event.time!r}"
-
-
-def only_names(given: list[Any]) -> list[str]:
-    """Those of the values that can be names."""
-    try:
-        # usual names are checked all at once
-        if "".join(given).isprintable() and max(map(len, given)) <= LONGEST_NAME and all(given):
-            return given
-    except (TypeError, ValueError):
-        pass
-    return [one for one in given if is_name(one)]
-
-
-def is_name(name: Any) -> bool:
-    """Whether something can be an id, a key or a class label: text that every database takes."""
-    if not (isinstance(name, str) and 0 < len(name) <= LONGEST_NAME):
-        return False
-    # half a surrogate pair is in no encoding, and never printable
-    return name.isprintable() or not ("\0" in name or any("\ud800" <= sign <= "\udfff" for sign in name))

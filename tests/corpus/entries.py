@@ -245,8 +245,7 @@ def engine() -> Iterable[tuple[str, Play]]:
             with Engine(ledger=ledger, config=config) as running:
                 for start in range(0, len(lines), 97):
                     batch = b"\n".join(lines[start : start + 97]) + b"\n"
-                    answer = running.answer_lines(batch)
-                    yield answer if isinstance(answer, bytes) else answer[0]
+                    yield running.handle_lines(batch)
             yield check_ledger(ledger).problems
             for key in read_report(ledger).keys:
                 yield [key.name, key.summary.rounds, key.summary.certificate, key.summary.guarantee]

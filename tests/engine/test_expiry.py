@@ -117,7 +117,7 @@ def test_the_bound_holds_for_expiring_keys_and_can_be_changed_as_nothing_else_ca
 
 def test_times_are_compared_as_they_are_kept():
     with Engine() as engine:
-        for i, time in enumerate((2**53 + 1, 2**60 + 1, 10**30, -(2**53) - 1, True, 7)):
+        for i, time in enumerate((2**53 + 1, 2**60 + 1, 10**30, -(2**53) - 1, 7)):
             events = [Query(f"q{i}", "k", None, time), Outcome(f"q{i}", 1, None, time)]
             events += [Query(f"q{i}", "k", None, float(time)), Outcome(f"q{i}", 1, None, float(time))]
             answers = engine.handle(events)

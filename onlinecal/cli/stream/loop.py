@@ -16,7 +16,6 @@ from pathlib import Path
 from onlinecal.cli.output import BETWEEN_LINES, notices
 from onlinecal.cli.stream.inputs import (
     Gathered,
-    LongLine,
     Stop,
     check_inputs,
     gather,
@@ -86,10 +85,8 @@ def run(
 def answer(engine: Engine, gathered: Gathered) -> tuple[bytes, Counter[type]]:
     """The answers to a batch, a line each, and how many there are of each type."""
     inputs = [(key_of(path), *place) for path, place in gathered.noted.items()]
-    if LongLine in map(type, gathered.lines):
-        answers = engine.handle(decode_all(gathered.lines), inputs=inputs)
-        return encode_lines(answers), Counter(map(type, answers))
-    return engine.answer_lines(b"\n".join([*gathered.lines, b""]), inputs)
+    answers = engine.handle(decode_all(gathered.lines), inputs=inputs)
+    return encode_lines(answers), Counter(map(type, answers))
 
 
 def write(data: bytes) -> bool:

@@ -23,9 +23,6 @@ from starlette.types import Receive, Scope, Send
 
 from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.events import (
-    LONGEST_LINE,
-    LONGEST_NAME,
-    UNREADABLE,
     Incoming,
     Outcome,
     Query,
@@ -33,8 +30,9 @@ from onlinecal.engine.events import (
     Withdraw,
     decode,
     encode_lines,
-    is_name,
+    items_of,
 )
+from onlinecal.engine.fields import BYTE_ORDER_MARK, LONGEST_NAME, is_name
 from onlinecal.engine.http.gate import LOOPBACK_NAMES, Gate, read_body, size_of_body
 from onlinecal.engine.http.metrics import MEDIA_TYPE, as_text
 from onlinecal.engine.ledger.file import LedgerError
@@ -83,20 +81,18 @@ PAGE = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 
-Decoder = msgspec.json.Decoder[Any]
 Form = Literal["one", "array", "lines"]
 
-DECODERS: dict[str, Decoder | None] = {
-    "/query": msgspec.json.Decoder(Query),
-    "/outcome": msgspec.json.Decoder(Outcome),
-    "/withdraw": msgspec.json.Decoder(Withdraw),
+TAKEN: dict[str, type[Incoming] | None] = {
+    "/query": Query,
+    "/outcome": Outcome,
+    "/withdraw": Withdraw,
     "/events": None,
 }
-"""The routes that take events, each with the decoder of its type of events; None for any type."""
+"""The routes that take events, each with the type of its events; None for any type."""
 
 # no line break can be inside of a JSON text, so these are two objects and not parts of one
 _two_lines = re.compile(rb"\}[ \t\r]*\n\s*\{")
-_array = msgspec.json.Decoder(list[msgspec.Raw])
 _encoder = msgspec.json.Encoder()
 
 
@@ -129,8 +125,8 @@ def create_app(
     Raises ValueError for a token that is too short.
     """
     room, read_routes, routes = asyncio.Semaphore(READ_AT_ONCE), ReadRoutes(engine), list[Route]()
-    for path, decoder in DECODERS.items():
-        take = EventRoute(engine, room, decoder, largest_body, most_events, patience)
+    for path, wanted in TAKEN.items():
+        take = EventRoute(engine, room, wanted, largest_body, most_events, patience)
         routes.append(Route(path, take, methods=["POST"]))
     for name in ("certificate", "keys", "watch", "metrics", "health"):
         routes.append(Route(f"/{name}", getattr(read_routes, name)))
@@ -144,12 +140,12 @@ def create_app(
 class EventRoute:
     """A route that takes the events of a body, and answers when they are durable.
 
-    `decoder` reads events of one type, which they then need not name; None: events of any type, in lines.
+    `wanted` is the type of the events, which they then need not name; None: events of any type, in lines.
     """
 
     engine: AsyncEngine
     room: asyncio.Semaphore
-    decoder: Decoder | None
+    wanted: type[Incoming] | None
     largest: int
     most: int
     patience: float
@@ -163,7 +159,7 @@ class EventRoute:
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
         body = await read_body(receive, self.largest, self.patience)
         content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-        given = body, content_type, self.most, self.decoder
+        given = body, content_type, self.most, self.wanted
         form, events = read(*given) if len(body) < LARGE else await asyncio.to_thread(read, *given)
         answers = await self.engine.handle(events)
         if form == "lines":
@@ -175,7 +171,7 @@ class EventRoute:
 
 
 def read(
-    body: bytes, content_type: bytes, most: int, decoder: Decoder | None
+    body: bytes, content_type: bytes, most: int, wanted: type[Incoming] | None
 ) -> tuple[Form, list[Incoming | Rejected]]:
     """The form of a body, which the answers will have, too; and its events, or refusals where there is none.
 
@@ -183,28 +179,19 @@ def read(
     """
     kinds = LINES.encode(), b"application/jsonl"
     form: Form = "one"
-    parts: list[Any] = [body]
-    if decoder is None or content_type.startswith(kinds) or _two_lines.search(body):
+    parts = [body]
+    body = body.removeprefix(BYTE_ORDER_MARK)
+    if wanted is None or content_type.startswith(kinds) or _two_lines.search(body):
         form, parts = "lines", [line for line in body.split(b"\n") if line and not line.isspace()]
     elif body.lstrip()[:1] == b"[":
-        try:
-            form, parts = "array", _array.decode(body)
-        except UNREADABLE as error:
-            return "one", [Rejected(None, "malformed", str(error))]
+        items = items_of(body)
+        if isinstance(items, Rejected):
+            return "one", [items]
+        form, parts = "array", items
     if len(parts) > most:
         detail = f"a body may hold {most} events, this one has {len(parts)}: send them in several"
         raise HTTPException(413, detail)
-    return form, [event_of(bytes(part), decoder) for part in parts]
-
-
-def event_of(data: bytes, decoder: Decoder | None) -> Incoming | Rejected:
-    """The event that some bytes hold."""
-    if decoder is None or len(data) > LONGEST_LINE or not data.strip():
-        return decode(data)
-    try:
-        return decoder.decode(data)
-    except UNREADABLE as error:
-        return Rejected(getattr(decode(data), "id", None), "malformed", str(error))
+    return form, [decode(part, wanted) for part in parts]
 
 
 class RequestParameters(Struct):

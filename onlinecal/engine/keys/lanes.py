@@ -25,7 +25,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.engine.events import LONGEST_NAME, is_name
+from onlinecal.engine.fields import LONGEST_NAME, is_name
 from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, SUM_TOLERANCE, check_distributions

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from onlinecal.engine.events import only_names
+from onlinecal.engine.fields import only_names
 from onlinecal.engine.keys.key import EMPTY_SUMMARY, Summary
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.file import (

@@ -15,6 +15,7 @@ import msgspec
 
 from onlinecal.engine.columns import Columns, columns_of_lines
 from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, decode
+from onlinecal.engine.fields import readable_id
 
 if TYPE_CHECKING:
     import pyarrow
@@ -25,8 +26,9 @@ EVENTS = (
     "type string, id string, key string, position long, hint double, hints map<string, double>, "
     "value string, values map<string, double>, time double"
 )
-"""A schema for reading events. `hint`, `hints`, `values` (soft labels) and `time` may be missing; `value` may
-have another type."""
+"""A schema for reading events. `hint`, `hints`, `values` (soft labels) and `time` may be missing. `value` may
+have another type; `id` and `key` may be whole numbers, and `time` a timestamp or a text in ISO 8601 with a
+zone."""
 
 NEEDED = ("type", "id", "key", "position", "value")
 
@@ -62,21 +64,31 @@ def line_columns(events: DataFrame) -> list[Column]:
 
     check_events(events)
     # bytes that are no valid text would stop the worker that reads them
-    key = F.make_valid_utf8("key").alias("key")
+    key = F.make_valid_utf8(F.col("key").cast("string")).alias("key")
     return [key, F.col("position").cast("long").alias("position"), line_of(events, key).alias("line")]
 
 
 def check_events(events: DataFrame) -> None:
     """Refuse events without the columns that are needed, or with others than in EVENTS."""
-    from pyspark.sql.types import BooleanType, IntegralType, MapType, NullType, NumericType, StringType
+    from pyspark.sql.types import (
+        BooleanType,
+        IntegralType,
+        MapType,
+        NullType,
+        NumericType,
+        StringType,
+        TimestampType,
+    )
 
     missing = [name for name in NEEDED if name not in events.columns]
     if missing:
         raise ValueError(f"events need the columns {', '.join(NEEDED)}; missing: {', '.join(missing)}")
     wanted: dict[str, tuple[Any, ...]] = {
-        **dict.fromkeys(("type", "id", "key"), (StringType,)),
+        "type": (StringType,),
+        **dict.fromkeys(("id", "key"), (StringType, IntegralType)),
         "position": (IntegralType,),
-        **dict.fromkeys(("hint", "time"), (NumericType, NullType)),
+        "hint": (NumericType, NullType),
+        "time": (NumericType, NullType, StringType, TimestampType),
         **dict.fromkeys(("hints", "values"), (MapType, NullType)),
         "value": (StringType, NumericType, BooleanType, NullType),
     }
@@ -92,12 +104,16 @@ def check_events(events: DataFrame) -> None:
 def line_of(events: DataFrame, key: Column) -> Column:
     """The line that the engine on one machine would read for a row, with that key."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
 
     def column(name: str, kind: str, at: str | None = None) -> Column:
         there = F.col(name) if name in events.columns else F.lit(None)
         return there.cast(kind).alias(at or name)
 
-    kind, id, value, time = F.col("type"), F.col("id"), F.col("value"), column("time", "double")
+    # a text stays one: it is a time in ISO 8601, or refused
+    is_text = "time" in events.columns and isinstance(events.schema["time"].dataType, StringType)
+    time = column("time", "string" if is_text else "double")
+    kind, id, value = F.col("type"), F.col("id").cast("string").alias("id"), F.col("value")
     hint, hints = column("hint", "double"), column("hints", "map<string, double>", "hint")
     values = column("values", "map<string, double>", "value")
     return (
@@ -178,7 +194,7 @@ def _as_number(match: re.Match[str]) -> str:
 
 def refused(line: str, missing: str) -> Rejected:
     """The refusal of a row without a key or a position."""
-    return Rejected(decode(line.encode()).id, "invalid", f"{missing} must not be null")
+    return Rejected(readable_id(decode(line.encode()).id), "invalid", f"{missing} must not be null")
 
 
 def pack_answers(positions: list[int | None], answers: list[Answer]) -> Iterator[tuple[Any, ...]]:

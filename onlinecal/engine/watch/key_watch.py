@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Raw, Struct
 
 from onlinecal.alarms.escrow import MEANINGS
-from onlinecal.engine.events import is_name
+from onlinecal.engine.fields import is_name
 from onlinecal.engine.keys.lanes import ClassForecast, ClassOutcome, class_shares
 from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
 from onlinecal.engine.keys.storing import (

@@ -100,7 +100,7 @@ def test_every_reason_has_a_status():
 
 def test_arrays_and_lines_are_answered_in_kind(client):
     queries = [{"id": f"q{i}", "key": "k"} for i in range(3)]
-    answer = client.post("/query", json=[*queries, {"id": 7, "key": "k"}])
+    answer = client.post("/query", json=[*queries, {"id": 7.5, "key": "k"}])
     assert answer.status_code == 200
     assert [one.get("reason", one["id"]) for one in answer.json()] == ["q0", "q1", "q2", "malformed"]
     lines = "".join(json.dumps({"id": f"q{i}", "value": i % 2}) + "\n" for i in range(3)) + "{}\n"

@@ -65,14 +65,14 @@ CONFIG = EngineConfig(
             {"a": float("nan"), "b": 1.0},
             "that sum to 1, got [nan, 1.0]",
         ),
-        ("sky", {"a": "1"}, "value must be numbers in [0, 1], got '1' at row 0"),
+        ("sky", {"a": "1"}, "value must be an object of the classes' probabilities, got '1' for 'a'"),
         (
             "sky",
             {"d": 0.0, "a": 1.0},
             "must be one of the classes ['a', 'b', 'c'], got 'd'",
         ),
         ("sky", {7: 1.0}, "the labels of value must be a class label, a text"),
-        ("sky", [0.5, 0.5, 0.0], "value must be a class label, a text"),
+        ("sky", [0.5, 0.5, 0.0], "a class label or an object of the classes' probabilities, got [0.5, 0.5,"),
         ("binary", {"0": 0.5, "1": 0.5}, "value must be"),
         ("lp", {"a": 1.0}, "kind 'lp', whose errors speak of labels (kind 'simplex' takes soft ones)"),
         ("fine", {"a": 0.5, "b": 0.5}, "too fine for soft labels over 26 classes"),
@@ -82,7 +82,7 @@ def test_what_is_no_soft_label_is_refused_and_leaves_no_trace(key, value, why):
     with Engine(None, CONFIG) as engine:
         engine.query("q", key)
         refused = engine.outcome("q", value)
-        assert refused.reason == "invalid"
+        assert refused.reason in ("invalid", "malformed")
         assert why in refused.detail
         good = {"binary": 1, "sky": {"a": np.float64(0.25), "b": 0.75}}.get(key, "a")
         assert engine.outcome("q", good) == Settled("q")

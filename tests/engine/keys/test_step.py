@@ -111,7 +111,13 @@ def test_an_id_that_a_long_turn_forgets_may_be_asked_for_anew_in_it(named_by):
 def test_a_query_of_another_key_is_refused_and_the_others_are_answered():
     events = [Query("a", "k"), Query("b", "other"), Query(7, "k"), Outcome(None, 1), Outcome("a", 1)]
     _, answers = KeyTurns(EngineConfig(), 10)("k", None, events)
-    assert [kind_of(answer) for answer in answers] == ["Forecast", "invalid", "invalid", "invalid", "Settled"]
+    assert [kind_of(answer) for answer in answers] == [
+        "Forecast",
+        "invalid",
+        "Forecast",
+        "malformed",
+        "Settled",
+    ]
     assert answers[1].detail == "key must be that of the turn, 'k', got 'other'"
 
 

@@ -6,6 +6,7 @@ These take a minute; `test_without_spark.py` has their small forms.
 import importlib.util
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -58,12 +59,12 @@ def test_forecasts_are_those_of_the_engine_on_one_machine(stream):
 def test_rows_that_make_no_sense_are_refused_and_stop_nothing(stream):
     _, _, strays, _ = stream
     assert len(strays) == 2 * len(STRAYS)
-    assert {(row[0], row[1], row[2], row[3], row[7], row[8]) for row in strays} == {
+    assert {(*row[:4], row[7], re.split("[,:]", row[8])[0]) for row in strays} == {
         (None, "rejected", "no key", 3, "invalid", "key must not be null"),
         (None, "rejected", None, None, "invalid", "key must not be null"),
         ("plain/0", "rejected", "no position", None, "invalid", "position must not be null"),
-        ("lanes/1", "rejected", "no type", -5, "malformed", "Invalid value 'dance' - at `$.type`"),
-        ("lanes/1", "rejected", "no value", -4, "malformed", "Object missing required field `value`"),
+        ("lanes/1", "rejected", "no type", -5, "malformed", "type must be query"),
+        ("lanes/1", "rejected", "no value", -4, "malformed", "value is missing"),
     }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections import defaultdict
 from types import SimpleNamespace
 
@@ -116,12 +117,12 @@ def test_rows_that_make_no_sense_are_refused_and_stop_nothing():
     rows = {row[2] or "no fields": row for row in Workers(CONFIG).play([*STRAYS, good])}
     assert len(rows) == len(STRAYS) + 1
     assert rows.pop("q")[:4] == ("plain/0", "forecast", "q", 9)
-    assert {(row[0], row[1], row[2], row[3], row[7], row[8]) for row in rows.values()} == {
+    assert {(*row[:4], row[7], re.split("[,:]", row[8])[0]) for row in rows.values()} == {
         (None, "rejected", "no key", 3, "invalid", "key must not be null"),
         (None, "rejected", None, None, "invalid", "key must not be null"),
         ("plain/0", "rejected", "no position", None, "invalid", "position must not be null"),
-        ("lanes/1", "rejected", "no type", -5, "malformed", "Invalid value 'dance' - at `$.type`"),
-        ("lanes/1", "rejected", "no value", -4, "malformed", "Object missing required field `value`"),
+        ("lanes/1", "rejected", "no type", -5, "malformed", "type must be query"),
+        ("lanes/1", "rejected", "no value", -4, "malformed", "value is missing"),
     }
 
 
@@ -188,7 +189,8 @@ RIGHT = dict.fromkeys(NEEDED, types.StringType()) | {"position": types.IntegerTy
 @pytest.mark.parametrize(
     ("name", "kind", "message"),
     [
-        ("id", types.LongType(), "column 'id' .* got bigint"),
+        ("id", types.DoubleType(), "column 'id' .* got double"),
+        ("time", types.DateType(), "column 'time' .* got date"),
         ("position", types.DoubleType(), "column 'position' .* got double"),
         ("value", types.DateType(), "column 'value' .* got date"),
         (
