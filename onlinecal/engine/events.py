@@ -18,14 +18,14 @@ from msgspec import Struct
 
 from onlinecal.engine.fields import (
     NoEvent,
-    check_hint,
-    check_value,
+    hint_of,
     json_in,
     name_of,
     object_in,
     readable_id,
     seconds_of,
     type_of,
+    value_of,
 )
 
 LONGEST_LINE = 1 << 16
@@ -186,11 +186,9 @@ def checked(event: Incoming) -> Incoming | Rejected:
         id, seconds = name_of(event.id, "id"), seconds_of(event.time)
         key, time = name_of(event.key, "key", type(event) is Query), seconds if seconds == seconds else None
         if isinstance(event, Query):
-            check_hint(event.hint)
-            return Query(id, key, event.hint, time)
+            return Query(id, key, hint_of(event.hint), time)
         if isinstance(event, Outcome):
-            check_value(event.value)
-            return Outcome(id, event.value, key or None, time)
+            return Outcome(id, value_of(event.value), key or None, time)
         return Withdraw(id, key or None, time)
     except NoEvent as error:
         return Rejected(readable_id(event.id), error.reason, str(error))

@@ -168,13 +168,9 @@ def seconds_of(time: Any) -> float:
         return _seconds_of_text(time)
     if not is_number(time):
         refuse_kind("time", time)
-    try:
-        seconds = float(time) + 0.0
-    except OverflowError:  # a whole number beyond all floats
-        seconds = math.inf
+    seconds = float_of(time) + 0.0
     if not math.isfinite(seconds):
-        got = told(time) if isinstance(time, float) else "a number that is too large"
-        raise NoEvent("invalid", f"time must be a finite number of seconds, got {got}")
+        raise NoEvent("invalid", f"time must be a finite number of seconds, got {seconds}")
     return seconds
 
 
@@ -222,21 +218,21 @@ def _iso() -> re.Pattern[str]:
 # -- hints and outcomes: only their kinds; the key's forecaster says which values can be
 
 
-def check_hint(hint: Any) -> None:
-    """NoEvent for a hint that no key can have."""
-    if hint is not None and not is_number(hint):
-        _check_probabilities("hint", hint)
+def hint_of(hint: Any) -> float | dict[str, float] | None:
+    """A hint with floats for its numbers; NoEvent for one that no key can have."""
+    if hint is None:
+        return None
+    return float_of(hint) if is_number(hint) else _probabilities_of("hint", hint)
 
 
-def check_value(value: Any) -> None:
-    """NoEvent for an outcome that no key can have."""
+def value_of(value: Any) -> Any:
+    """An outcome, an object with floats for its numbers; NoEvent for one that no key can have."""
     if value is None:
         refuse_kind("value", value, ": if it will never be known, send a withdraw")
-    if not isinstance(value, (Real, np.bool_, str)):
-        _check_probabilities("value", value)
+    return value if isinstance(value, (Real, np.bool_, str)) else _probabilities_of("value", value)
 
 
-def _check_probabilities(field: str, given: Any) -> None:
+def _probabilities_of(field: str, given: Any) -> dict[str, float]:
     if not isinstance(given, dict):
         refuse_kind(field, given)
     for label, p in given.items():
@@ -245,6 +241,15 @@ def _check_probabilities(field: str, given: Any) -> None:
                 "malformed",
                 f"{field} must be an object of the classes' probabilities, got {told(p)} for {told(label)}",
             )
+    return {label: float_of(p) for label, p in given.items()}
+
+
+def float_of(number: Any) -> float:
+    """A number as a float: infinite where it is a whole number beyond all floats."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 # -- objects of JSON
