@@ -31,7 +31,10 @@ def counted(count: int, what: str) -> str:
 
 def shown(value: Any) -> str:
     """A value as errors show it: not all of one that is long."""
-    text = repr(value) if not isinstance(value, (list, tuple)) else repr(value[:FEW_SHOWN])
+    try:
+        text = repr(value) if not isinstance(value, (list, tuple)) else repr(value[:FEW_SHOWN])
+    except ValueError:  # Python writes out no whole number of more than 4,300 digits
+        text = "a number of too many digits"
     if isinstance(value, (list, tuple)) and len(value) > FEW_SHOWN:
         text = f"{text[:-1]}, ... {len(value):,} in all{text[-1]}"
     return cut(" ".join(text.split()) if "\n" in text else text)

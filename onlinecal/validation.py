@@ -6,6 +6,7 @@ All functions raise ValueError and leave their arguments alone.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any, Literal
@@ -75,6 +76,8 @@ def check_number(
     `allowed` says the same in words, for the error.
     """
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    # a whole number may be beyond all floats
+    number = number and not (isinstance(value, int) and abs(value) > sys.float_info.max)
     above = number and (value > low if ends[0] == "(" else value >= low)
     if not above or not (value < high if ends[1] == ")" else value <= high):
         raise ValueError(

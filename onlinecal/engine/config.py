@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
+from onlinecal.catalogue import did_you_mean
+from onlinecal.engine.fields import LONGEST_NAME, is_name
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
-from onlinecal.validation import as_whole, check_count, check_number, check_open_unit
+from onlinecal.texts import shown
+from onlinecal.validation import as_whole, check_count, check_finite, check_number, check_open_unit
 
 MAX_JUMP = 1e10
 """Seconds, some 300 years: a clock that counts seconds stays below, one that counts milliseconds does not."""
@@ -27,6 +30,12 @@ PARAMETERS: dict[Kind, tuple[str, ...]] = {
 """The parameters of each kind of key."""
 COUNTS = "most_classes", "horizon", "n_cells", "n_levels", "window", "first_fit", "lanes"
 """Those that are whole numbers."""
+NUMBERS = "slack", "p", "epsilon", "tolerance", "fading"
+"""Those that are other numbers."""
+WORDS = "grid", "rule", "report", "within"
+"""Those that are words."""
+MOST = 1 << 53
+"""No count may be more: whole numbers up to it are exact as floats."""
 
 
 class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -111,11 +120,11 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     alarm: float | bool | None = None
 
     def __post_init__(self) -> None:
-        for name in COUNTS:
-            force_setattr(self, name, as_whole(getattr(self, name)))
+        if not isinstance(self.kind, str) or self.kind not in PARAMETERS:
+            near = did_you_mean(self.kind, PARAMETERS) if isinstance(self.kind, str) else ""
+            raise ValueError(f"kind must be one of {', '.join(PARAMETERS)}, got {shown(self.kind)}{near}")
+        self._check_kinds()
         check_count(self.lanes, "lanes", most=1 << 16)
-        for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
-            check_number(getattr(self, name), name, 0.0, math.inf, "()", "a positive number of seconds")
         if self.expire_as is not None:
             if isinstance(self.expire_as, bool) or self.expire_as not in (0, 1):
                 raise ValueError(f"expire_as must be None, 0 or 1, got {self.expire_as!r}")
@@ -124,7 +133,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
                     f"expire_as needs expire_after and kind 'binary', got {self.expire_as!r} with "
                     f"expire_after={self.expire_after!r} and kind {self.kind!r}"
                 )
-        if self.steering not in (None, True, False):
+        if self.steering is not None and not isinstance(self.steering, bool):
             raise ValueError(f"steering must be None, True or False, got {self.steering!r}")
         if not isinstance(self.hints, bool) or (self.kind == "lp" and not self.hints):
             wanted = "True with kind 'lp'" if self.kind == "lp" else "True or False"
@@ -149,6 +158,42 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
             if name not in PARAMETERS[self.kind] and getattr(self, name) is not None:
                 raise ValueError(f"{name} does not go with kind {self.kind!r}, got {getattr(self, name)!r}")
 
+    def _check_kinds(self) -> None:
+        """Refuse values of wrong kinds, and keep equal ones in one way: 1e6 and 1_000_000, 2 and 2.0."""
+        for name in COUNTS:
+            value = getattr(self, name)
+            if value is not None:
+                force_setattr(self, name, as_whole(value))
+                check_count(value, name, most=MOST)
+        for name in NUMBERS:
+            if getattr(self, name) is not None:
+                force_setattr(self, name, check_finite(getattr(self, name), name))
+        for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
+            words = "a positive number of seconds"
+            force_setattr(self, name, check_number(getattr(self, name), name, 0.0, math.inf, "()", words))
+        for name in WORDS:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise ValueError(f"{name} must be a word, got {shown(value)}")
+        if self.classes is not None:
+            force_setattr(self, "classes", checked_classes(self.classes))
+
+
+def checked_classes(classes: Any) -> tuple[str, ...]:
+    """The labels of classes; ValueError if they are none, or one comes twice."""
+    if not isinstance(classes, (list, tuple)):
+        raise ValueError(f"classes must be a list of labels, such as ['sun', 'rain'], got {shown(classes)}")
+    for label in classes:
+        if not is_name(label):
+            raise ValueError(
+                f"classes must be texts of 1 to {LONGEST_NAME} characters without NUL, got {shown(label)}"
+            )
+        if classes.count(label) > 1:
+            raise ValueError(f"classes must be different from each other, got {label!r} twice")
+    if not 0 < len(classes) <= MOST_CLASSES:
+        raise ValueError(f"classes must be 1 to {MOST_CLASSES} labels, got {len(classes)}")
+    return tuple(classes)
+
 
 class Match(Struct, frozen=True, forbid_unknown_fields=True):
     """The keys whose names match a `pattern` (`*`, `?` and `[...]` as in a shell) and their `config`."""
@@ -156,12 +201,27 @@ class Match(Struct, frozen=True, forbid_unknown_fields=True):
     pattern: str
     config: KeyConfig
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str) or not self.pattern:
+            raise ValueError(f'pattern must be a text such as "sport/*", got {shown(self.pattern)}')
+        if not isinstance(self.config, KeyConfig):
+            raise ValueError(f"config must be a KeyConfig, got {shown(self.config)}")
+
 
 class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A `default`, and exceptions, the `matches`: the first whose pattern fits a key's name holds for it."""
 
     default: KeyConfig = KeyConfig()
     matches: tuple[Match, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.default, KeyConfig):
+            raise ValueError(f"default must be a KeyConfig, got {shown(self.default)}")
+        if not isinstance(self.matches, (list, tuple)) or not all(
+            isinstance(one, Match) for one in self.matches
+        ):
+            raise ValueError(f"matches must be a list of Match, got {shown(self.matches)}")
+        force_setattr(self, "matches", tuple(self.matches))
 
     def place_for(self, key: str) -> int:
         """Which configuration a key gets: its number among the exceptions, or -1 for the default."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from math import inf
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from onlinecal.arrays import Ints
+from onlinecal.catalogue import did_you_mean
 from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
 from onlinecal.engine.keys.key_arrays import KeyArrays
 from onlinecal.engine.keys.lanes import check_hints_allowed
@@ -18,6 +19,7 @@ from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhea
 from onlinecal.forecasters.binary.cells import FORMAT, HIGH, REPORT, ROUNDS, SCALE
 from onlinecal.forecasters.binary.cells import LATE as LATE_ONCE
 from onlinecal.forecasters.binary.dyadic import BASE, FORMAT_DYADIC, PACE, TUNED
+from onlinecal.texts import shown
 from onlinecal.validation import check_probability, share_of
 
 ALPHA = 1e-4
@@ -151,18 +153,40 @@ def read_config(path: Path) -> EngineConfig:
     Raises ValueError naming the file and the entry, OSError if there is no file at `path`.
     """
     try:
-        table: dict[str, Any] = msgspec.toml.decode(path.read_bytes())
+        # a byte order mark in front, as of tools of Windows, is no part of the text
+        table = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid TOML: {error}") from error
+    try:
         exceptions = table.pop("keys", [])
         if not isinstance(exceptions, list) or not all(isinstance(entry, dict) for entry in exceptions):
             raise ValueError("keys must be written as [[keys]] tables")
-        matches = []
-        for entry in exceptions:
-            pattern = entry.pop("match", None)
-            if not isinstance(pattern, str):
-                raise ValueError(f'each of [[keys]] needs a match, such as "sport/*", got {pattern!r}')
-            matches.append(Match(pattern, msgspec.convert(entry, KeyConfig)))
-        config = EngineConfig(msgspec.convert(table, KeyConfig), tuple(matches))
-        all_settings(config)
-        return config
-    except (ValueError, msgspec.MsgspecError) as error:
+        matches = tuple(map(_match_of, exceptions))
+        return EngineConfig(_config_of(table, ("keys",)), matches)
+    except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _match_of(entry: dict[str, Any]) -> Match:
+    """An exception as a file has it."""
+    pattern = entry.pop("match", None)
+    if not isinstance(pattern, str):
+        raise ValueError(f'each of [[keys]] needs a match, such as "sport/*", got {shown(pattern)}')
+    try:
+        return Match(pattern, _config_of(entry, ("match",)))
+    except ValueError as error:
+        raise ValueError(f"[[keys]] with match {shown(pattern)}: {error}") from error
+
+
+def _config_of(table: dict[str, Any], beside: tuple[str, ...]) -> KeyConfig:
+    """The configuration in a table; ValueError if there is a name that is none, or a value that cannot be.
+
+    `beside` are names that may stand in the table, too.
+    """
+    known = *KeyConfig.__struct_fields__, *beside
+    for name in table:
+        if name not in known:
+            raise ValueError(f"unknown setting {shown(name)}{did_you_mean(name, known)}")
+    config = KeyConfig(**table)
+    kind_of(config)
+    return config
