@@ -39,6 +39,8 @@ from onlinecal.engine.keys.playing import (
     EventTable,
     Steps,
     accept,
+    note_closing,
+    note_query,
 )
 from onlinecal.engine.keys.storing import StoredBinaryKey, checked_state, without_garbage_collection
 from onlinecal.engine.ledger.ledger import Ledger
@@ -141,7 +143,8 @@ class Book:
                 entries = self._fill_in(key, data)
         except Exception as error:
             self.arrays.let_go([key.first_lane])
-            raise ValueError(f"the state of key {name!r} makes no sense: {error}") from error
+            why = "its bytes were changed" if isinstance(error, msgspec.MsgspecError) else error
+            raise ValueError(f"the state of key {name!r} makes no sense: {why}") from error
         self.keys[name], self.first_lanes[name] = key, key.first_lane
         self.open.update(entries)
         return key
@@ -249,11 +252,9 @@ class Book:
         self._make_free(1)
         entry, state = self._free.pop(), self.arrays.state
         self.open[id], self.ids[entry] = entry, id
-        state.open[entry, OWNER], state.open[entry, NUMBER] = key.first_lane, number
-        state.fields[key.first_lane, WAITING] += 1
-        self._note_event(key, number, time)
+        if note_query(state, key.first_lane, entry, number, nan if time is None else time):
+            self.dirty[key] = None
         asked = key.clock if time is None else time
-        state.times[entry] = nan if asked is None else asked
         key.remember(asked, number, entry)
         if isinstance(key, ClassKey):
             self._asked[entry] = forecast = ClassForecast(id, number, asked, hint, 0)
@@ -268,8 +269,8 @@ class Book:
         key = self.owner(entry)
         del self.open[self.ids[entry]]
         self._closed_entries.append(entry)
-        self.arrays.state.fields[key.first_lane, WAITING] -= 1
-        self._note_event(key, number, time)
+        if note_closing(self.arrays.state, key.first_lane, number, nan if time is None else time):
+            self.dirty[key] = None
         if isinstance(key, ClassKey):
             forecast = key.close(entry, value, number)
             if value is not None:
@@ -279,14 +280,6 @@ class Book:
             self._add_step(entry, GIVEN_UP if value is None else value, number)
         if key.times:
             self._expire(key, time, number)
-
-    def _note_event(self, key: Key, number: int, time: float | None) -> None:
-        state, first_lane = self.arrays.state, key.first_lane
-        state.fields[first_lane, LAST_EVENT] = number
-        if not state.fields[first_lane, DIRTY]:
-            state.fields[first_lane, DIRTY], self.dirty[key] = number, None
-        if time is not None and not time <= state.clocks[first_lane]:
-            state.clocks[first_lane] = time
 
     def _add_step(self, entry: int, outcome: float, number: int, hint: float = nan) -> None:
         self._entries.append(entry)

@@ -1,8 +1,9 @@
 """Plain events are accepted many at a time, and binary keys take many steps, in one compiled call each.
 
-The judge has all the rules. `accept` does what the judge does with a query whose id is new, and with the
-first outcome of a forecast that is open: of plain events only the ids can be wrong. In `play`, each key
-steers its own hints.
+The judge has all the rules (engine/judge.py). What an accepted event changes is said once, in `note_query`
+and `note_closing`, for the judge as for `accept`. `accept` finds the plain events that the judge would accept
+by one look at their ids: a query whose id is new, and the first outcome of a forecast that is open. It leaves
+all others to the judge. In `play`, each key steers its own hints.
 
 All keys share a few arrays, so that a call gets these and not an array of each key. The memories of
 forecasters and the tables of their windows stand one after the other in one heap of integers. Steering states
@@ -180,6 +181,40 @@ class Steps(NamedTuple):
     numbers: Ints
 
 
+@inlined
+def note_event(arrays: Any, first_lane: int, number: int, time: float) -> bool:
+    """What every accepted event changes; whether the key's state in the ledger lacked no event before it.
+
+    `number` is that of the event, `time` NaN if it has none.
+    """
+    fields, clocks = arrays.fields, arrays.clocks
+    if not time <= clocks[first_lane] and time == time:
+        clocks[first_lane] = time
+    fields[first_lane, LAST_EVENT] = number
+    if fields[first_lane, DIRTY] != 0:
+        return False
+    fields[first_lane, DIRTY] = number
+    return True
+
+
+@inlined
+def note_query(arrays: Any, first_lane: int, entry: int, number: int, time: float) -> bool:
+    """What an accepted query changes; as `note_event`. A query without a time is asked at the key's."""
+    is_first = note_event(arrays, first_lane, number, time)
+    opened = arrays.open
+    opened[entry, OWNER], opened[entry, NUMBER] = first_lane, number
+    arrays.times[entry] = time if time == time else arrays.clocks[first_lane]
+    arrays.fields[first_lane, WAITING] += 1
+    return is_first
+
+
+@inlined
+def note_closing(arrays: Any, first_lane: int, number: int, time: float) -> bool:
+    """What an accepted outcome or withdrawal changes; as `note_event`. Forecasters learn of it in `play`."""
+    arrays.fields[first_lane, WAITING] -= 1
+    return note_event(arrays, first_lane, number, time)
+
+
 @compiled
 def accept(table: EventTable, arrays: LaneArrays, free: Ints, changed: Ints, progress: Ints) -> None:
     """Accept events from `progress[NEXT]` on, up to one that is not plain; `free` are entries.
@@ -187,7 +222,7 @@ def accept(table: EventTable, arrays: LaneArrays, free: Ints, changed: Ints, pro
     `changed`, of shape (2, n), is filled with first lanes: those of the keys that have become dirty, and
     those of the keys that have had their first event.
     """
-    fields, clocks, opened = arrays.fields, arrays.clocks, arrays.open
+    fields, opened = arrays.fields, arrays.open
     number = progress[LAST_NUMBER]
     for i in range(progress[NEXT], len(table.kinds)):
         row, first_lane = table.rows[i], table.first_lanes[i]
@@ -207,22 +242,15 @@ def accept(table: EventTable, arrays: LaneArrays, free: Ints, changed: Ints, pro
             changed[1, progress[BEGUN]] = first_lane
             progress[BEGUN] += 1
         number += 1
-        time = table.times[i]
-        if not time <= clocks[first_lane] and time == time:
-            clocks[first_lane] = time
         if asks:
             entry = free[progress[TAKEN]]
             progress[TAKEN] += 1
-            opened[entry, OWNER], opened[entry, NUMBER] = first_lane, number
-            arrays.times[entry] = time if time == time else clocks[first_lane]
-            fields[first_lane, WAITING] += 1
+            is_first = note_query(arrays, first_lane, entry, number, table.times[i])
             table.entries[row], table.asked[row] = entry, i
         else:
-            fields[first_lane, WAITING] -= 1
+            is_first = note_closing(arrays, first_lane, number, table.times[i])
             table.entries[row], table.closed[row] = KNOWN, i
-        fields[first_lane, LAST_EVENT] = number
-        if fields[first_lane, DIRTY] == 0:
-            fields[first_lane, DIRTY] = number
+        if is_first:
             changed[0, progress[DIRTIED]] = first_lane
             progress[DIRTIED] += 1
         table.at[i], table.numbers[i] = entry, number
