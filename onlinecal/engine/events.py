@@ -208,8 +208,27 @@ def items_of(data: bytes) -> list[bytes] | Rejected:
 
 def decode_lines(data: bytes) -> list[Incoming | Rejected]:
     """One event or refusal for each line of `data`, complete lines of JSON in UTF-8."""
-    lines = data.split(b"\n")
-    return decode_all(lines if lines[-1] else lines[:-1])
+    count = data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
+    if not _has_long_line(data):
+        try:
+            # a third faster than line by line, but it stops at what is no event, and passes over empty lines
+            events: list[Incoming | Rejected] = list(_decoders[None].decode_lines(data))
+        except UNREADABLE:
+            events = []
+        if len(events) == count:
+            return events
+    return decode_all(data.split(b"\n")[:count])
+
+
+def _has_long_line(data: bytes) -> bool:
+    """Whether there is a line of more than LONGEST_LINE bytes."""
+    start = 0
+    while len(data) - start > LONGEST_LINE:
+        end = data.rfind(b"\n", start, start + LONGEST_LINE + 1)
+        if end < 0:
+            return True
+        start = end + 1
+    return False
 
 
 def decode_all(lines: list[bytes]) -> list[Incoming | Rejected]:

@@ -91,11 +91,13 @@ class Batch:
             few: tuple[Any, ...] = (rows, entries, none, [*none], zeros, [*zeros])
             return EventTable(columns.kinds, nothing, nothing, nothing, *few)  # type: ignore[arg-type]
         kinds = np.frombuffer(columns.kinds, np.int8)
-        first_lanes = np.array(list(map(self.book.first_lanes.get, columns.keys, repeat(NOBODY))), np.int64)
+        known = map(self.book.first_lanes.get, columns.keys, repeat(NOBODY))
+        first_lanes = np.fromiter(known, np.int64, n)
         self._create_keys(kinds, first_lanes)
         asked, closed = np.full((2, len(index)), -1)
         at, numbers = np.zeros((2, n), np.int64)
-        arrays = np.array(rows, np.int64), np.array(entries, np.int64), asked, closed, at, numbers
+        places = np.fromiter(rows, np.int64, n), np.fromiter(entries, np.int64, len(entries))
+        arrays = *places, asked, closed, at, numbers
         return EventTable(kinds, np.zeros(n, np.bool_), np.asarray(columns.times), first_lanes, *arrays)
 
     def _create_keys(self, kinds: Any, first_lanes: Any) -> None:

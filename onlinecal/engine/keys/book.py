@@ -252,7 +252,8 @@ class Book:
         self._make_free(1)
         entry, state = self._free.pop(), self.arrays.state
         self.open[id], self.ids[entry] = entry, id
-        if note_query(state, key.first_lane, entry, number, nan if time is None else time):
+        places, at = (state.fields, state.clocks, state.open, state.times), nan if time is None else time
+        if note_query(*places, key.first_lane, entry, number, at):
             self.dirty[key] = None
         asked = key.clock if time is None else time
         key.remember(asked, number, entry)
@@ -269,7 +270,8 @@ class Book:
         key = self.owner(entry)
         del self.open[self.ids[entry]]
         self._closed_entries.append(entry)
-        if note_closing(self.arrays.state, key.first_lane, number, nan if time is None else time):
+        state, at = self.arrays.state, nan if time is None else time
+        if note_closing(state.fields, state.clocks, key.first_lane, number, at):
             self.dirty[key] = None
         if isinstance(key, ClassKey):
             forecast = key.close(entry, value, number)

@@ -182,12 +182,11 @@ class Steps(NamedTuple):
 
 
 @inlined
-def note_event(arrays: Any, first_lane: int, number: int, time: float) -> bool:
+def note_event(fields: Any, clocks: Any, first_lane: int, number: int, time: float) -> bool:
     """What every accepted event changes; whether the key's state in the ledger lacked no event before it.
 
     `number` is that of the event, `time` NaN if it has none.
     """
-    fields, clocks = arrays.fields, arrays.clocks
     if not time <= clocks[first_lane] and time == time:
         clocks[first_lane] = time
     fields[first_lane, LAST_EVENT] = number
@@ -198,21 +197,22 @@ def note_event(arrays: Any, first_lane: int, number: int, time: float) -> bool:
 
 
 @inlined
-def note_query(arrays: Any, first_lane: int, entry: int, number: int, time: float) -> bool:
+def note_query(
+    fields: Any, clocks: Any, opened: Any, times: Any, first_lane: int, entry: int, number: int, time: float
+) -> bool:
     """What an accepted query changes; as `note_event`. A query without a time is asked at the key's."""
-    is_first = note_event(arrays, first_lane, number, time)
-    opened = arrays.open
+    is_first = note_event(fields, clocks, first_lane, number, time)
     opened[entry, OWNER], opened[entry, NUMBER] = first_lane, number
-    arrays.times[entry] = time if time == time else arrays.clocks[first_lane]
-    arrays.fields[first_lane, WAITING] += 1
+    times[entry] = time if time == time else clocks[first_lane]
+    fields[first_lane, WAITING] += 1
     return is_first
 
 
 @inlined
-def note_closing(arrays: Any, first_lane: int, number: int, time: float) -> bool:
+def note_closing(fields: Any, clocks: Any, first_lane: int, number: int, time: float) -> bool:
     """What an accepted outcome or withdrawal changes; as `note_event`. Forecasters learn of it in `play`."""
-    arrays.fields[first_lane, WAITING] -= 1
-    return note_event(arrays, first_lane, number, time)
+    fields[first_lane, WAITING] -= 1
+    return note_event(fields, clocks, first_lane, number, time)
 
 
 @compiled
@@ -222,7 +222,7 @@ def accept(table: EventTable, arrays: LaneArrays, free: Ints, changed: Ints, pro
     `changed`, of shape (2, n), is filled with first lanes: those of the keys that have become dirty, and
     those of the keys that have had their first event.
     """
-    fields, opened = arrays.fields, arrays.open
+    fields, clocks, opened, times = arrays.fields, arrays.clocks, arrays.open, arrays.times
     number = progress[LAST_NUMBER]
     for i in range(progress[NEXT], len(table.kinds)):
         row, first_lane = table.rows[i], table.first_lanes[i]
@@ -245,10 +245,10 @@ def accept(table: EventTable, arrays: LaneArrays, free: Ints, changed: Ints, pro
         if asks:
             entry = free[progress[TAKEN]]
             progress[TAKEN] += 1
-            is_first = note_query(arrays, first_lane, entry, number, table.times[i])
+            is_first = note_query(fields, clocks, opened, times, first_lane, entry, number, table.times[i])
             table.entries[row], table.asked[row] = entry, i
         else:
-            is_first = note_closing(arrays, first_lane, number, table.times[i])
+            is_first = note_closing(fields, clocks, first_lane, number, table.times[i])
             table.entries[row], table.closed[row] = KNOWN, i
         if is_first:
             changed[0, progress[DIRTIED]] = first_lane
