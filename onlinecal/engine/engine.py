@@ -123,6 +123,8 @@ class Engine:
         the batch, if the ledger cannot be written.
         """
         columns = columns_of_events(events)
+        # where nobody else holds the events, answers take their memory while it is in the processor's cache
+        del events
         with self._mutex:
             self._recover()
             began = time.perf_counter()
