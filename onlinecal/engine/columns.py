@@ -172,7 +172,7 @@ def _put_usual(columns: Columns, events: list[Any]) -> list[int]:
     seconds, numbers = floats_of(times), floats_of(given)
     usual &= np.isfinite(seconds) | _are_none(seconds, times)
     usual &= ((numbers >= 0.0) & (numbers <= 1.0)) | _are_none(numbers, given)
-    kinds = np.array(list(map(_KINDS.__getitem__, types)), np.int8)
+    kinds = np.frombuffer(bytes(map(_KINDS.__getitem__, types)), np.int8)
     columns.kinds[:] = np.where(usual, kinds, REFUSED).astype(np.int8).tobytes()
     columns.ids, columns.keys = ids, [key or "" for key in keys]
     # adding 0.0 makes 0.0 of -0.0

@@ -3,6 +3,30 @@
 An event is judged by what is known of its id: from the ledger, from the book of keys in memory, and from the
 events before it in the same batch. Only accepted events change anything. The answer about a forecast that is
 closed, or that is asked for once more, depends on nothing that comes later.
+
+The rules, of which the first that fits decides:
+
+    a query                                                 is answered by
+        whose hint its key cannot have                      invalid
+        whose id was asked for with the same fields         the forecast, as it was then
+        whose id was asked for with others                  duplicate
+        whose time is too far ahead of the key's clock      invalid
+        of a key that is full                               full
+        else                                                a forecast
+
+    an outcome or a withdrawal                              is answered by
+        whose id was never asked for                        unknown
+        with a key that is not the forecast's               invalid
+        with a value that the key cannot have               invalid
+        of a forecast that has expired                      expired
+        of a forecast closed by the same value and time     as it was then
+        of a forecast closed in another way                 settled, withdrawn
+        whose time is too far ahead of the key's clock      invalid
+        that comes after its forecast's time is over        expired
+        else                                                settled, withdrawn (the accepting answers)
+
+`Batch` has them in `_judge_query` and `_judge_closing`. Of the plain events, `accept` (keys/playing.py) takes
+those that fall through to the last line of each half; any other plain event is left to the judge.
 """
 
 from __future__ import annotations

@@ -1,0 +1,177 @@
+"""The rules by which events are judged, one table, played in every form that judges them.
+
+Few events are judged one by one. Of many, compiled code accepts those that are plain, and leaves the others
+to the judge. A key's turn knows its forecasts from its own bytes. All of them must answer the same.
+"""
+
+import random
+
+import pytest
+
+from onlinecal.engine import Engine, EngineConfig, KeyConfig, Match, Outcome, Query, Withdraw
+from onlinecal.engine.columns import FEW_EVENTS
+from onlinecal.engine.judge import Batch
+from onlinecal.engine.keys import key, playing
+from onlinecal.engine.turns import KeyTurns
+from tests.engine.scripts import (
+    CONFIG,
+    KINDS,
+    assert_same_ledgers,
+    batches,
+    kind_of,
+    lines_of,
+    script,
+    states_of,
+)
+
+BRIEF = EngineConfig(
+    matches=(Match("brief", KeyConfig(expire_after=10.0)), Match("sky", KeyConfig(kind="simplex")))
+)
+
+ASKED = (Query("a", "k", 0.25, 5.0),)
+SETTLED = (*ASKED, Outcome("a", 1, time=6.0))
+WITHDRAWN = (*ASKED, Withdraw("a"))
+BRIEFLY = (Query("a", "brief", 0.25, 5.0),)
+OVER = (*BRIEFLY, Query("b", "brief", None, 20.0))
+
+RULES = [
+    # queries
+    ("an id that is new is forecast", (), Query("a", "k", 0.25), "Forecast"),
+    ("without a hint, too", (), Query("a", "k"), "Forecast"),
+    ("a key may go back in time", ASKED, Query("b", "k", 0.25, 1.0), "Forecast"),
+    ("a key of its own kind may begin", (), Query("a", "sky", {"sun": 0.5, "rain": 0.5}), "Forecast"),
+    ("the same query is answered as before", ASKED, ASKED[0], "Forecast"),
+    ("also when its forecast is settled", SETTLED, ASKED[0], "Forecast"),
+    ("also when it is withdrawn", WITHDRAWN, ASKED[0], "Forecast"),
+    ("also when it has expired", OVER, BRIEFLY[0], "Forecast"),
+    ("an id is asked for once: with one hint", ASKED, Query("a", "k", 0.5, 5.0), "duplicate"),
+    ("with one time", ASKED, Query("a", "k", 0.25, 6.0), "duplicate"),
+    ("with one key", ASKED, Query("a", "other", 0.25, 5.0), "duplicate"),
+    ("whether or not it is settled", SETTLED, Query("a", "k"), "duplicate"),
+    ("a hint is one that the key can have", (), Query("a", "k", 1.5), "invalid"),
+    ("of its kind", (), Query("a", "k", {"sun": 1.0}), "invalid"),
+    ("of either kind", (), Query("a", "sky", 0.5), "invalid"),
+    ("what cannot be is invalid even where the id is known", ASKED, Query("a", "k", 1.5, 5.0), "invalid"),
+    ("a time is not too far ahead", BRIEFLY, Query("b", "brief", None, 1e12), "invalid"),
+    # outcomes and withdrawals
+    ("an open forecast is settled", ASKED, Outcome("a", 1), "Settled"),
+    ("with a share", ASKED, Outcome("a", 0.5), "Settled"),
+    ("with its key", ASKED, Outcome("a", 0, "k"), "Settled"),
+    ("before its query's time", ASKED, Outcome("a", 0, time=1.0), "Settled"),
+    ("in time", BRIEFLY, Outcome("a", 0, time=15.0), "Settled"),
+    ("or withdrawn", ASKED, Withdraw("a"), "Withdrawn"),
+    ("the same outcome is answered as before", SETTLED, SETTLED[1], "Settled"),
+    ("and so is a withdrawal", WITHDRAWN, WITHDRAWN[1], "Withdrawn"),
+    ("an outcome that equals it is the same", SETTLED, Outcome("a", True, "k", 6.0), "Settled"),
+    ("a forecast is closed once: with one value", SETTLED, Outcome("a", 0, time=6.0), "settled"),
+    ("with one time", SETTLED, Outcome("a", 1), "settled"),
+    ("in one way", SETTLED, Withdraw("a"), "settled"),
+    ("in one way, whichever", WITHDRAWN, Outcome("a", 1), "withdrawn"),
+    ("a forecast was asked for", (), Outcome("a", 1), "unknown"),
+    ("also one that is withdrawn", ASKED, Withdraw("b"), "unknown"),
+    ("a key is that of the forecast", ASKED, Outcome("a", 1, "other"), "invalid"),
+    ("even where that is no key yet", SETTLED, Outcome("a", 1, "never", 6.0), "invalid"),
+    ("an outcome is one that the key can have", ASKED, Outcome("a", 2), "invalid"),
+    ("of its kind", ASKED, Outcome("a", "rain"), "invalid"),
+    ("what cannot be is invalid even where it is settled", SETTLED, Outcome("a", 2, time=6.0), "invalid"),
+    ("an outcome comes in time", BRIEFLY, Outcome("a", 1, time=16.0), "expired"),
+    ("by the key's clock", OVER, Outcome("a", 1), "expired"),
+    ("and so does a withdrawal", OVER, Withdraw("a", time=6.0), "expired"),
+    ("a time is not too far ahead", BRIEFLY, Outcome("a", 1, time=1e12), "invalid"),
+]  # fmt: skip
+
+
+def others(name="other"):
+    """Plain events of another key, enough for a batch that is not judged one by one."""
+    asked = [Query(f"{name} {i}", name, 0.5) for i in range(FEW_EVENTS)]
+    return [*asked, *(Outcome(f"{name} {i}", i % 2) for i in range(0, FEW_EVENTS, 2))]
+
+
+def alone(engine, events):
+    """Each event in a batch of its own."""
+    engine.handle(others())
+    return [answer for event in events for answer in engine.handle([event])]
+
+
+def few(engine, events):
+    """All in one batch of few events."""
+    engine.handle(others())
+    return engine.handle(events)
+
+
+def among_others(engine, events):
+    """All in one batch of many events, behind the others."""
+    return engine.handle([*others(), *events])[-len(events) :]
+
+
+def before_others(engine, events):
+    """All in one batch of many events, in front of the others."""
+    return engine.handle([*events, *others()])[: len(events)]
+
+
+def each_among_others(engine, events):
+    """Each event in a batch of many."""
+    engine.handle(others())
+    return [engine.handle([*others(f"{i}"), event])[-1] for i, event in enumerate(events)]
+
+
+FORMS = alone, few, among_others, before_others, each_among_others
+
+
+def never_plain(monkeypatch):
+    """Let the judge judge all events."""
+    monkeypatch.setattr(Batch, "_mark_plain", lambda self: None)
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "judge"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_answers_by_the_rules(monkeypatch, form, compiled):
+    if not compiled:
+        never_plain(monkeypatch)
+    for rule, before, event, wanted in RULES:
+        with Engine(config=BRIEF) as engine, Engine(config=BRIEF) as plain:
+            answers, expected = form(engine, [*before, event]), alone(plain, [*before, event])
+            assert (rule, kind_of(answers[-1])) == (rule, wanted)
+            assert answers == expected
+
+
+def test_a_turn_of_a_key_answers_by_the_rules():
+    turns = KeyTurns(BRIEF, 100)
+    for rule, before, event, wanted in RULES:
+        name = before[0].key if before else event.key or "k"
+        if isinstance(event, Query) and event.key != name:
+            continue
+        data = None
+        for one in before:
+            data, _ = turns(name, data, [one])
+        for told in (turns(name, data, [event])[1], turns(name, None, [*before, event])[1]):
+            assert (rule, kind_of(told[-1])) == (rule, wanted)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_key_that_is_full_takes_no_query_and_every_outcome(monkeypatch, many):
+    monkeypatch.setattr(key, "MOST_OPEN", key.ALWAYS_OPEN)
+    monkeypatch.setattr(playing, "MOST_OPEN", key.ALWAYS_OPEN)
+    asked = [Query(f"q{i}", "k") for i in range(key.ALWAYS_OPEN)]
+    rest = [Query("one more", "k"), Outcome("q1", 1), Query("and now", "k"), Query("too many", "k")]
+    with Engine() as engine:
+        # constants of compiled code are those of its first call
+        engine._book._accept = getattr(playing.accept, "py_func", playing.accept)
+        events = [*asked, *rest]
+        answers = engine.handle(events) if many else [engine.handle([event])[0] for event in events]
+    assert list(map(kind_of, answers[len(asked) :])) == ["full", "Settled", "Forecast", "full"]
+    assert {kind_of(one) for one in answers[: len(asked)]} == {"Forecast"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_compiled_batches_and_the_judge_alone_keep_the_same_ledger(tmp_path, monkeypatch, seed):
+    lines, told, states = lines_of(script(seed, 300, keys=12, kinds=(*KINDS, "plain", "plain"))), [], []
+    for name in ("compiled.db", "judge.db"):
+        with Engine(tmp_path / name, CONFIG, window=50) as engine:
+            rng = random.Random(seed)
+            told.append([engine.handle_lines(data) for data in batches(rng, lines, 90)])
+            states.append(states_of(engine))
+        never_plain(monkeypatch)
+    assert told[0] == told[1]
+    assert states[0] == states[1]
+    assert_same_ledgers(tmp_path / "compiled.db", tmp_path / "judge.db")
