@@ -132,16 +132,22 @@ class AsyncEngine:
         self._closing: asyncio.Task[None] | None = None
 
     async def query(
-        self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None
+        self,
+        id: str | int,
+        key: str | int,
+        hint: float | dict[str, float] | None = None,
+        time: float | str | None = None,
     ) -> Answer:
         """Ask for a forecast; a `Forecast`, or a `Rejected` that says why there is none."""
         return (await self.handle([Query(id, key, hint, time)]))[0]
 
-    async def outcome(self, id: str, value: bool | int | float | str, time: float | None = None) -> Answer:
+    async def outcome(
+        self, id: str | int, value: bool | int | float | str, time: float | str | None = None
+    ) -> Answer:
         """Settle a forecast; a `Settled`, or a `Rejected`."""
         return (await self.handle([Outcome(id, value, time=time)]))[0]
 
-    async def withdraw(self, id: str, time: float | None = None) -> Answer:
+    async def withdraw(self, id: str | int, time: float | str | None = None) -> Answer:
         """Say that an outcome will never be known; a `Withdrawn`, or a `Rejected`."""
         return (await self.handle([Withdraw(id, time=time)]))[0]
 

@@ -160,12 +160,18 @@ class Engine:
         return encode_lines(self.handle(decode_lines(data), inputs=inputs))
 
     def query(
-        self, id: str, key: str, hint: float | dict[str, float] | None = None, time: float | None = None
+        self,
+        id: str | int,
+        key: str | int,
+        hint: float | dict[str, float] | None = None,
+        time: float | str | None = None,
     ) -> Answer:
         """Ask for one forecast, durably; many at a time are cheaper with `handle`."""
         return self.handle([Query(id, key, hint, time)])[0]
 
-    def outcome(self, id: str, value: bool | int | float | str, time: float | None = None) -> Answer:
+    def outcome(
+        self, id: str | int, value: bool | int | float | str, time: float | str | None = None
+    ) -> Answer:
         """Settle one forecast, durably."""
         return self.handle([Outcome(id, value, time=time)])[0]
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -196,6 +197,22 @@ def test_outcomes_may_be_texts_numbers_or_booleans(spark, kind, values, refused)
         [answer] = step.turn("k", begun, KeyRows(alone).columns(is_binary=True))[1].answers()
         found.append(getattr(answer, "reason", "settled"))
     assert found == ["settled", "settled", *refused]
+
+
+@pytest.mark.parametrize(
+    ("kind", "time"),
+    [
+        ("double", 1769851800.5),
+        ("string", "2026-01-31T09:30:00.5Z"),
+        ("timestamp", datetime(2026, 1, 31, 9, 30, 0, 500_000, tzinfo=UTC)),
+    ],
+)
+def test_ids_may_be_whole_numbers_and_times_instants(spark, kind, time):
+    table = spark.createDataFrame([(7, 3, 1, time)], f"id bigint, key int, position int, time {kind}")
+    rows = table.selectExpr("'query' AS type", "id", "key", "position", "NULL AS value", "time")
+    read = rows.select(*line_columns(rows)).toArrow()
+    columns = KeyRows(packed(read.to_batches())[0].to_pylist()).columns(is_binary=True)
+    assert (columns.ids, columns.keys, list(columns.times)) == (["7"], ["3"], [1769851800.5])
 
 
 def test_bytes_that_are_no_text_stop_nothing(spark):
