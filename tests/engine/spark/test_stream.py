@@ -144,7 +144,7 @@ RIGHT = "type string, id string, key string, position int, value "
     "schema, told",
     [
         ("type string, key string, value string", "missing: id, position"),
-        ("type string, id long, key string, position long, value string", "column 'id' .* got bigint"),
+        ("type string, id double, key string, position long, value string", "column 'id' .* got double"),
         ("type string, id string, key string, position double, value int", "column 'position' .* got double"),
         (RIGHT + "date", "column 'value' .* got date"),
         (RIGHT + "int, hints map<int, double>", "column 'hints' .* map<int,double>"),
