@@ -225,6 +225,10 @@ def values_at(column: NDArray[Any] | list[Any], which: list[int]) -> list[Any]:
     return values
 
 
-def none_for_nan(numbers: Iterable[float]) -> list[float | None]:
+def none_for_nan(numbers: list[float]) -> list[Any]:
     """The numbers, with None in the place of NaN."""
+    total = sum(numbers)
+    if total == total:
+        # a NaN would make the sum one
+        return numbers
     return [None if one != one else one for one in numbers]

@@ -31,9 +31,8 @@ those that fall through to the last line of each half; any other plain event is 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
-from itertools import count, repeat
+from itertools import repeat
 from math import inf
 from typing import Any
 
@@ -86,15 +85,16 @@ class Batch:
         # keys that were made for queries which may yet be refused
         self._new: list[Key] = []
         self._few = len(columns) < FEW_EVENTS
-        # the forecasts that events name get rows; these are the row of each id, and of each event
-        self._index: defaultdict[str, int] = defaultdict(count().__next__)
-        self._rows = list(map(self._index.__getitem__, columns.ids))
-        self._entries = list(map(book.open.get, self._index, repeat(UNKNOWN)))
+        # the row of a forecast is the first event that names it; these are the rows of ids, and of events
+        self._index: dict[str, int] = {}
+        self._rows = list(map(self._index.setdefault, columns.ids, range(len(columns))))
+        self._entries = list(map(book.open.get, columns.ids, repeat(UNKNOWN)))
 
     def unknown(self) -> list[str]:
         """The ids to look up in the ledger: those that are not open, or are asked for again."""
-        ids = [id for id, entry in zip(self._index, self._entries, strict=True) if entry == UNKNOWN]
-        if len(ids) < len(self._entries):
+        entries = self._entries
+        ids = [id for id, row in self._index.items() if entries[row] == UNKNOWN]
+        if len(ids) < len(self._index):
             columns, known = self.columns, self.book.open
             ids += [
                 id
@@ -111,16 +111,16 @@ class Batch:
         for id in self.records.keys() & index.keys():
             entries[index[id]] = self.book.open.get(id, KNOWN)
         if self._few:
-            none, nothing, zeros = [-1] * len(index), list[Any](), [0] * n
+            none, nothing, zeros = [-1] * n, list[Any](), [0] * n
             few: tuple[Any, ...] = (rows, entries, none, [*none], zeros, [*zeros])
             return EventTable(columns.kinds, nothing, nothing, nothing, *few)  # type: ignore[arg-type]
         kinds = np.frombuffer(columns.kinds, np.int8)
         known = map(self.book.first_lanes.get, columns.keys, repeat(NOBODY))
         first_lanes = np.fromiter(known, np.int64, n)
         self._create_keys(kinds, first_lanes)
-        asked, closed = np.full((2, len(index)), -1)
+        asked, closed = np.full((2, n), -1)
         at, numbers = np.zeros((2, n), np.int64)
-        places = np.fromiter(rows, np.int64, n), np.fromiter(entries, np.int64, len(entries))
+        places = np.fromiter(rows, np.int64, n), np.fromiter(entries, np.int64, n)
         arrays = *places, asked, closed, at, numbers
         return EventTable(kinds, np.zeros(n, np.bool_), np.asarray(columns.times), first_lanes, *arrays)
 

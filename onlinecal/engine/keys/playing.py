@@ -130,22 +130,23 @@ class LaneArrays(NamedTuple):
 
 
 class EventTable(NamedTuple):
-    """The events of a batch, and the forecasts that they name.
+    """The events of a batch, and the forecasts that they name; all of shape (n,).
 
     Attributes
     ----------
     kinds, plain, times
-        What each event is; whether only its id can be wrong; when it happened; (n,).
+        What each event is; whether only its id can be wrong; when it happened.
     first_lanes
-        The first lane of the key that the event names, NOBODY or UNNAMED; (n,).
+        The first lane of the key that the event names, NOBODY or UNNAMED.
     rows
-        Which forecast the event names, as a place in the three below; (n,).
+        Which forecast the event names: the place of the first event that names it. There the next three have
+        what is known of the forecast.
     entries
-        The entry of a forecast that is open; or UNKNOWN, or KNOWN; (forecasts,).
+        The entry of a forecast that is open; or UNKNOWN, or KNOWN.
     asked, closed
-        The events of this batch that asked for the forecast and that closed it, -1 for none; (forecasts,).
+        The events of this batch that asked for the forecast and that closed it, -1 for none.
     at, numbers
-        The entry and the number that an accepted event got; 0 for other events; (n,).
+        The entry and the number that an accepted event got; 0 for other events.
     """
 
     kinds: NDArray[np.int8]
