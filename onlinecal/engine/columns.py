@@ -214,7 +214,8 @@ def floats_of(numbers: list[Any]) -> Floats:
         except TypeError:
             return np.array(numbers, np.float64)
     except OverflowError:
-        return np.array([nan if one is None else one if abs(one) <= LARGEST else inf for one in numbers])
+        known = [nan if one is None else one if abs(one) <= LARGEST else inf for one in numbers]
+        return np.array(known, np.float64)
 
 
 def values_at(column: NDArray[Any] | list[Any], which: list[int]) -> list[Any]:

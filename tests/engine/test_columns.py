@@ -93,6 +93,12 @@ def test_usual_lines_are_read_and_none_is_invented():
     assert len(columns_of_lines(b"")) == 0
 
 
+@pytest.mark.parametrize("huge", [10**18, 10**30, 10**400, -(10**400)])
+@pytest.mark.parametrize("beside", [1, 10**30])
+def test_whole_numbers_beyond_64_bits_and_beyond_floats_are_read_as_alone(huge, beside):
+    check([Outcome("a", huge), *[Outcome("b", beside), Query("c", "k"), Query("d", "k", huge, huge)] * 9])
+
+
 def test_the_fields_that_are_checked_are_those_of_the_events():
     for kind in Event.__subclasses__():
         name, fields = kind.__struct_config__.tag, kind.__struct_fields__
