@@ -100,6 +100,7 @@ class Engine:
         for upto in catch_up(self._book, self._ledger):
             self._write_states(upto)
         self._book.start_watching(self._ledger.reliability(), self._number)
+        self._book.early = self._ledger.early()
         self._is_sound = True
 
     def _write_states(
@@ -113,7 +114,7 @@ class Engine:
         if batch or states:
             counted = None if reliability is None or reliability.is_written else reliability.dump()
             noted, after = [Noted(*one) for one in inputs], (self._number, self._keys_known)
-            self._ledger.commit(log, states, book.tail(upto), after, noted, counted)
+            self._ledger.commit(log, states, (book.tail(upto), book.early), after, noted, counted)
 
     def handle(self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[Input] = ()) -> list[Answer]:
         """Answer a batch of events, one answer each in their order, and make it durable first.
@@ -210,6 +211,7 @@ class Engine:
                 self._activity.batches,
                 self._activity.seconds,
                 dict(self._activity.refused),
+                book.early,
             )
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:

@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 
 from onlinecal.engine import LedgerError
+from onlinecal.engine.ledger.schema import SUMMED, is_sound, sum_of
 from tests.engine.scripts import lines_of, script
 
 QUERIES = int(os.environ.get("ONLINECAL_QUERIES", "220"))
@@ -107,8 +108,14 @@ def assert_refused(found, path, *words):
         assert word in said
 
 
-def changed(path, *statements):
-    """Change a ledger behind its back."""
+def changed(path, *statements, with_sums=False):
+    """Change a ledger behind its back; the sums of its rows are then wrong, or `with_sums` right again."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in statements:
             connection.execute(statement)
+        for table in SUMMED if with_sums else ():
+            rows = connection.execute(f"SELECT * FROM {table}")
+            name, wrong = rows.description[0][0], [row for row in rows if not is_sound(row)]
+            for first, *others, _ in wrong:
+                given = sum_of(first, *others), first
+                connection.execute(f"UPDATE {table} SET sum = ? WHERE {name} = ?", given)

@@ -103,7 +103,7 @@ def test_the_bound_holds_for_expiring_keys_and_can_be_changed_as_nothing_else_ca
         assert asked(engine, *later) == asked(unbounded, *later) == ["Forecast"] * 3
     # what was accepted is replayed and repaired as it was, whatever the bound is now
     engine = Engine(path, brief(10.0, max_jump=1.0))
-    engine._ledger.connection.execute("UPDATE about SET value = 0 WHERE name = 'tail'")
+    engine._ledger.write_about("tail", 0)
     engine._ledger.connection.execute("DELETE FROM states")
     engine._ledger.close()
     with Engine(path) as engine:

@@ -60,7 +60,7 @@ def repair(
 ) -> None:
     """Play what can be read of a damaged ledger into a new one.
 
-    Exit code 1 if events were lost, or are not those that the checksums of the log are of, or if forecasts
+    Exit code 1 if events were lost, or do not agree with the checksums of their rows, or if forecasts
     come out other than they were answered, because events before them are lost; each is named.
 
     Example:

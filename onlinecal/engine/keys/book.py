@@ -10,7 +10,6 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from itertools import compress, takewhile
 from math import nan
 from typing import Any
@@ -78,6 +77,8 @@ class Book:
         Sums over all keys, from the first request for them on; reliability, from `start_watching` on.
     given_up
         The ids of forecasts that have expired since `release`, and the names of their keys.
+    early
+        How many outcomes had a time before that of their query: clocks differ.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -91,17 +92,14 @@ class Book:
         self.dirty: dict[Key, None] = {}
         self.totals: Totals | None = None
         self.reliability: Reliability | None = None
+        self.early = 0
         self._free: list[int] = []
         self._accept = entry_point(accept)
         self._forget_steps()
 
     def start_watching(self, reliability: bytes | None, number: int) -> None:
         """Count reliability, from what the ledger has of it; alarms of the replay are not reported again."""
-        self.reliability = Reliability(number)
-        if reliability is not None:
-            # forecasts do not depend on it, so if it is damaged it begins anew
-            with suppress(ValueError, TypeError):
-                self.reliability = Reliability.load(reliability)
+        self.reliability = Reliability(number) if reliability is None else Reliability.load(reliability)
         self.arrays.raised.clear()
 
     # -- keys
@@ -268,6 +266,8 @@ class Book:
     def close(self, entry: int, number: int, value: Any, time: float | None) -> None:
         """Note an accepted outcome, or with the value None a withdrawal; `number` is that of the event."""
         key = self.owner(entry)
+        if value is not None and time is not None and time < self.asked_at(entry):
+            self.early += 1
         del self.open[self.ids[entry]]
         self._closed_entries.append(entry)
         state, at = self.arrays.state, nan if time is None else time
@@ -318,6 +318,8 @@ class Book:
         if taken:
             del self._free[-taken:]
         entries, asks = table.at[start:end], table.kinds[start:end] == QUERY
+        came_before = table.times[start:end] < self.arrays.state.times[entries]
+        self.early += int(np.count_nonzero(came_before & ~asks))
         some = columns.ids[start:end]
         opened, ids = entries[asks].tolist(), list(compress(some, asks.tolist()))
         for_each(self.ids.__setitem__, opened, ids)

@@ -24,14 +24,16 @@ from msgspec import Struct
 from onlinecal.engine.columns import REFUSED, Columns
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.file import LedgerError, check_target, clear_away, new_file
+from onlinecal.engine.ledger.file import REPAIR_ADVICE, LedgerError, check_target, clear_away, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
 from onlinecal.engine.ledger.schema import (
     by_columns,
-    changed_columns,
-    checksums_of,
-    write_checksums,
+    check_sum,
+    damaged_rows,
+    sum_of,
+    sum_of_hashes,
+    write_about,
     write_rows,
     write_states,
 )
@@ -58,6 +60,8 @@ class Archived(Struct, frozen=True, array_like=True):
         How many queries it has, and how many outcomes or withdrawals.
     digest
         The SHA-256 of the archive's file.
+    early
+        How many outcomes had a time before that of their query, up to that event.
     """
 
     number: int
@@ -65,6 +69,7 @@ class Archived(Struct, frozen=True, array_like=True):
     queries: int
     closings: int
     digest: bytes
+    early: int
 
     @property
     def events(self) -> int:
@@ -92,8 +97,7 @@ def digest_of(archive: Path) -> bytes:
 
 def archives_of(ledger: Ledger) -> list[Archived]:
     """The archives that a ledger knows, the oldest first."""
-    with ledger.content_errors():
-        return [Archived(*row) for row in ledger.rows("SELECT * FROM archives ORDER BY number")]
+    return [Archived(*row[:-1]) for row in ledger.archives()]
 
 
 def marker_of(ledger: Ledger) -> Marker | None:
@@ -204,16 +208,34 @@ def new_tables(file: Path, config: str, tail: int) -> Iterator[sqlite3.Connectio
         new.execute("PRAGMA journal_mode = OFF")
         schema.prepare(new)
         new.execute("BEGIN")
-        new.executemany("INSERT INTO about VALUES (?, ?)", [("config", config), ("tail", tail)])
+        write_about(new, "config", config)
+        write_about(new, "tail", tail)
         yield new
         new.execute("COMMIT")
 
 
 def copy_rows(ledger: Ledger, new: sqlite3.Connection, table: str, condition: str = "1") -> None:
-    """Copy the rows of a table for which a condition holds."""
+    """Copy the rows of a table for which a condition holds; ValueError for one that is damaged."""
     rows = ledger.connection.execute(f"SELECT * FROM {table} WHERE {condition}")
-    marks = ", ".join("?" * len(rows.description))
-    new.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+    insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows.description))})"
+    for row in rows:
+        check_sum(table, row)
+        new.execute(insert, row)
+
+
+def copy_hashes(ledger: Ledger, new: sqlite3.Connection) -> None:
+    """Copy the hashes of archived ids, and their sum; ValueError if they are damaged."""
+    if problem := damaged_hashes(ledger):
+        raise ValueError(problem)
+    new.executemany("INSERT INTO archived VALUES (?)", ledger.connection.execute("SELECT hash FROM archived"))
+    write_about(new, "archived", ledger.about("archived"))
+
+
+def damaged_hashes(ledger: Ledger) -> str | None:
+    """A sentence if the hashes of archived ids are not those that were written."""
+    if sum_of_hashes(ledger.connection) == (ledger.about("archived") or 0):
+        return None
+    return "archived: the ids that are known to be in archives are not those that were written"
 
 
 def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
@@ -234,8 +256,8 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
 def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Progress) -> None:
     """Copy the events to the archive, replay them, and write the states that they lead to."""
     with ledger.content_errors():
-        if problems := changed_columns(ledger.connection):
-            raise LedgerError(f"{ledger.path}: {problems[0]}")
+        if problems := damaged_rows(ledger.connection):
+            raise ValueError(f"{problems[0]}. {REPAIR_ADVICE}")
     for table in ("archives", "checkpoints"):
         copy_rows(ledger, new, table)
     start, counts = ledger.checkpoint(), list[int]()
@@ -243,6 +265,7 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Progress) ->
         copy_rows(ledger, new, table, f"number <= {upto}")
         counts += new.execute(f"SELECT count(*) FROM {table} WHERE number > {start}").fetchone()
     book, done, waiting = Book(config_of(ledger)), 0, list[int]()
+    book.early = early_at_checkpoint(ledger)
     for number, log in ledger.log_by_key(upto):
         with ledger.content_errors():
             key = replay_key(book, ledger, number, log, upto)
@@ -254,20 +277,30 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Progress) ->
         tell(done, sum(counts))
     if done != sum(counts):
         raise LedgerError(f"{ledger.path}: {sum(counts) - done} closings belong to no query of the log")
+    if done != upto - start:
+        raise LedgerError(f"{ledger.path}: {upto - start - done} events are lost. {REPAIR_ADVICE}")
     marker = msgspec.json.encode(Marker(upto, counts[0], counts[1], sorted(waiting))).decode()
-    new.execute("INSERT INTO about VALUES ('archive', ?)", (marker,))
-    write_checksums(new, checksums_of(new))
+    write_about(new, "archive", marker)
+    write_about(new, "early", book.early)
+
+
+def early_at_checkpoint(ledger: Ledger) -> int:
+    """How many outcomes in archives had a time before that of their query."""
+    return archives_of(ledger)[-1].early if ledger.checkpoint() else 0
 
 
 def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
     """Take what is in the archive out of the ledger, unless that was done before."""
-    marker = None
+    marker, damaged = None, list[str]()
     with suppress(LedgerError), closing(Ledger(target, read_only=True)) as archive:
-        marker, before = marker_of(archive), archives_of(archive)
+        marker, before, early = marker_of(archive), archives_of(archive), archive.early()
+        damaged = damaged_rows(archive.connection)
     if marker is None:
         raise ValueError(f"{target}: there is a file already; name one that is to be made")
+    if damaged:
+        raise ValueError(f"{target}: {damaged[0]}: remove this archive, and make it anew")
     where = os.fsencode(os.path.abspath(target)).decode(errors="replace")
-    moved = Archived(marker.number, where, marker.queries, marker.closings, digest_of(target))
+    moved = Archived(marker.number, where, marker.queries, marker.closings, digest_of(target), early)
     try:
         ledger = Ledger(source)
     except LedgerError as error:
@@ -295,6 +328,7 @@ def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
 def attach(ledger: Ledger, archive: Path) -> None:
     """Let statements read the tables of an archive, by the name `archive`, and hash ids."""
     ledger.connection.create_function("hash_of_id", 1, hash_of_id, deterministic=True)
+    ledger.connection.create_function("sum_of", -1, sum_of, deterministic=True)
     ledger.connection.execute("ATTACH ? AS archive", (f"{archive.resolve().as_uri()}?mode=ro",))
 
 
@@ -308,18 +342,20 @@ def _move(ledger: Ledger, moved: Archived) -> None:
         )
         if missing:
             raise ValueError(f"{missing} rows of {table} are not in the archive as they are in the ledger")
+    if problem := damaged_hashes(ledger):
+        raise ValueError(problem)
     gone = f"FROM main.queries WHERE number <= {upto} AND number NOT IN ({STILL_OPEN})"
     for statement in (
         f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) {gone} ORDER BY 1",
         f"DELETE FROM main.closings WHERE number <= {upto}",
         f"DELETE {gone}",
         "DELETE FROM main.checkpoints",
-        "INSERT INTO main.checkpoints SELECT key, state FROM archive.states",
+        "INSERT INTO main.checkpoints SELECT key, state, sum_of(key, state) FROM archive.states",
         # after a killed writer, states may lack events that are deleted now: those of the archive have them
         "INSERT OR REPLACE INTO main.states SELECT a.* FROM archive.states AS a LEFT JOIN main.states AS s"
         f" ON s.key = a.key WHERE coalesce(s.number, 0) <= {upto}",
-        f"INSERT OR REPLACE INTO main.about VALUES ('tail', {max(upto, ledger.tail())})",
     ):
         ledger.connection.execute(statement)
+    ledger.write_about("tail", max(upto, ledger.tail()))
+    ledger.write_about("archived", sum_of_hashes(ledger.connection))
     write_rows(ledger.connection, "archives", by_columns([msgspec.structs.astuple(moved)]))
-    write_checksums(ledger.connection, checksums_of(ledger.connection))

@@ -29,8 +29,11 @@ from onlinecal.engine.ledger.archive import (
     Archived,
     archives_of,
     attach,
+    copy_hashes,
     copy_rows,
+    damaged_hashes,
     digest_of,
+    early_at_checkpoint,
     marker_of,
     new_tables,
     refuse_archive,
@@ -38,7 +41,6 @@ from onlinecal.engine.ledger.archive import (
 from onlinecal.engine.ledger.file import DATABASE_FILES, REPAIR_ADVICE, LedgerError, check_target, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
-from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.version import STATE_FORMAT
 
 
@@ -88,8 +90,38 @@ def check_ledger(
 
 
 def _check(ledger: Ledger, tell: Progress) -> Check:
-    problems = ledger.damage() + _check_without_replay(ledger)
+    problems, done = ledger.damage(), (0, 0)
+    with ledger.content_errors():
+        problems += schema.damaged_rows(ledger.connection)
+    try:
+        problems += _check_numbers(ledger)
+        done = _check_by_replay(ledger, problems, tell)
+    except LedgerError as error:
+        problems.append(str(error))
+    return Check(*done, problems)
+
+
+def _check_numbers(ledger: Ledger) -> list[str]:
+    """Check that no row is there twice, or lost."""
+    problems = []
+    for (number,) in ledger.rows("SELECT number FROM queries JOIN closings USING (number)"):
+        problems.append(f"number {number} stands for two events: two processes wrote at once")
+    last, keys = ledger.last_numbers()
+    start = ledger.checkpoint()
+    if (events := ledger.events_here()) != last - start:
+        problems.append(f"of the events from {start + 1} to {last}, {last - start - events} are lost")
+    if (named := ledger.value("SELECT count(*) FROM keys")) != keys:
+        problems.append(f"of {keys} keys, {keys - named} are lost")
+    if problem := damaged_hashes(ledger):
+        problems.append(problem)
+    ledger.check_reach()
+    return problems
+
+
+def _check_by_replay(ledger: Ledger, problems: list[str], tell: Progress) -> tuple[int, int]:
+    """Play all events again, key by key; how many there are, and of how many keys. `problems` gets longer."""
     book, total = Book(config_of(ledger)), ledger.events_here()
+    book.early = early_at_checkpoint(ledger)
     events = known = 0
     for number, log in ledger.log_by_key():
         events, known = events + len(log), known + 1
@@ -98,28 +130,15 @@ def _check(ledger: Ledger, tell: Progress) -> Check:
                 book.drop([replay_key(book, ledger, number, log)])
         except LedgerError as error:
             problems.append(str(error))
-            book = Book(book.config)
+            early, book = book.early, Book(book.config)
+            book.early = early
         tell(events, total)
     if events < total:
         problems.append(f"{total - events} closings belong to no query of the log")
-    return Check(events, known, problems)
-
-
-def _check_without_replay(ledger: Ledger) -> list[str]:
-    """Check what no replay reaches: checksums, numbers, reliability."""
-    with ledger.content_errors():
-        problems = schema.changed_columns(ledger.connection)
-        if ledger.tail() > ledger.last_numbers()[0]:
-            problems.append(f"states go up to number {ledger.tail()}, which no event has")
-    for (number,) in ledger.rows("SELECT number FROM queries JOIN closings USING (number)"):
-        problems.append(f"number {number} stands for two events: two processes wrote at once")
-    try:
-        bins = ledger.reliability()
-        if bins is not None:
-            Reliability.load(bins)
-    except (ValueError, TypeError) as error:
-        problems.append(f"{error}; it begins anew when the ledger is opened")
-    return problems
+    if book.early != ledger.early() and not problems:
+        told = f"it counts {ledger.early()} outcomes with a time before their query's"
+        problems.append(f"{told}, its events have {book.early}")
+    return events, known
 
 
 ARCHIVE_CHECKS = {
@@ -179,7 +198,7 @@ def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
                 _integrity(ledger, facts, findings)
     except LedgerError as error:
         do = f"{REPAIR_ADVICE}."
-        if type(error.__cause__) is ValueError:
+        if type(error.__cause__) is ValueError and REPAIR_ADVICE not in str(error):
             do = "give the right file, one with one name, or install the version that wrote it"
         findings.append(Finding(str(error).replace(f". {REPAIR_ADVICE}", ""), do))
     return facts, findings
@@ -210,7 +229,7 @@ def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
     tail, archives = ledger.tail(), archives_of(ledger)
     [(page, free)] = ledger.rows("SELECT * FROM pragma_page_size, pragma_freelist_count")
     facts.update(format=STATE_FORMAT, unused_bytes=page * free)
-    facts.update(events=last, keys=keys, states_behind=last - tail)
+    facts.update(events=last, keys=keys, states_behind=last - tail, early_outcomes=ledger.early())
     if last - tail > FAR_BEHIND:
         wrong = f"the states are {last - tail:,} events behind the log"
         do = "stop the engine with SIGTERM once: it writes them; until then a start replays these events"
@@ -234,12 +253,14 @@ def _integrity(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
 
 
 BATCH = 4096
+BACKUP = "Restore a backup"
+MADE_ANEW = "tail", "early", "archived"
+"""What a repair finds out again, of what stands beside the configuration."""
 MOST_SKIPPED = 1 << 22
 """How many numbers are skipped in search of the next readable row."""
 
 KEPT_OF_ARCHIVES = {
     "archives": "1",
-    "archived": "1",
     "checkpoints": "1",
     "keys": "number IN (SELECT key FROM checkpoints)",
     "queries": "number <= (SELECT max(number) FROM archives)",
@@ -259,8 +280,8 @@ class Repaired(Struct, frozen=True):
     changed
         Keys with forecasts that came out other than they were answered, because events before them are lost.
     doubtful
-        What the checksums of the damaged ledger say of its log, one sentence each: what was saved is not
-        what was accepted.
+        Events whose rows do not have their sums, one sentence each: they were saved as they are, which is
+        not as they were accepted.
     """
 
     events: int
@@ -274,18 +295,24 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
     """Play the readable events of a damaged ledger into a new one; the damaged file is left as it is.
 
     From `path` to `into`, which gets its name when it is complete. States and indexes are made anew, so
-    damage to them costs nothing; so are checksums, after they were compared. Raises LedgerError if not even
-    the configuration can be read, or if there is no room, ValueError if `into` exists.
+    damage to them costs nothing; so are sums, after they were compared. Raises LedgerError if the
+    configuration is damaged, or if there is no room, ValueError if `into` exists.
     """
     source, target = Path(path), Path(into)
     check_target(target, source)
-    with closing(Ledger(source, read_only=True)) as ledger, ledger.content_errors():
-        refuse_archive(ledger)
-        if ledger.about("config") is None:
-            raise LedgerError(f"{source}: its configuration is lost. Restore a backup")
-        with new_file(target) as part:
-            start = _copy_archived(ledger, part)
-            return _replayed(ledger, part, start)
+    try:
+        with closing(Ledger(source, read_only=True, damaged=True)) as ledger, ledger.content_errors():
+            about = {row[0]: schema.is_sound(row) for row in ledger.rows("SELECT * FROM about")}
+            needed = {name: is_sound for name, is_sound in about.items() if name not in MADE_ANEW}
+            if "config" not in needed or not all(needed.values()):
+                raise LedgerError(f"{source}: its configuration is lost or damaged. {BACKUP}")
+            refuse_archive(ledger)
+            with new_file(target) as part:
+                start = _copy_archived(ledger, part)
+                return _replayed(ledger, part, start)
+    except LedgerError as error:
+        # who repairs need not be told to repair
+        raise LedgerError(str(error).replace(REPAIR_ADVICE, BACKUP)) from error
 
 
 def _copy_archived(ledger: Ledger, into: Path) -> int:
@@ -294,38 +321,35 @@ def _copy_archived(ledger: Ledger, into: Path) -> int:
     Returns the number of the last archived event; 0 if none was, and then makes nothing. Raises LedgerError
     if any of that is damaged: without it, the log means nothing.
     """
+    # where nothing was archived, damage to the empty table of archives does no harm
+    if not ledger.rows("SELECT 1 FROM checkpoints LIMIT 1"):
+        return 0
     try:
-        # where nothing was archived, damage to the empty table of archives does no harm
-        if not ledger.rows("SELECT 1 FROM checkpoints LIMIT 1"):
-            return 0
-        start = ledger.checkpoint()
-        if not 0 < start < schema.LAST_NUMBER // 2:
-            raise ValueError(f"its last archive cannot end with number {start}")
-        book = Book(config_of(ledger))
-        with new_tables(into, ledger.about("config"), start) as new:
-            for table, condition in KEPT_OF_ARCHIVES.items():
-                copy_rows(ledger, new, table, condition)
-            for number, name, place, data in new.execute(
-                "SELECT k.number, k.name, k.config, c.state FROM checkpoints AS c"
-                " JOIN keys AS k ON k.number = c.key"
-            ).fetchall():
-                book.load([schema.Snapshot(number, name, place, start, data)])
-                schema.write_states(new, [(number, start, book.keys[name].written(), data)])
-        return start
-    except (sqlite3.Error, LedgerError, ValueError, KeyError, TypeError) as error:
-        raise LedgerError(
-            f"{ledger.path}: what it keeps of its archives cannot be read ({error}). Restore a backup of it"
-        ) from error
+        with ledger.content_errors():
+            start = ledger.checkpoint()
+            if not 0 < start < schema.LAST_NUMBER // 2:
+                raise ValueError(f"its last archive cannot end with number {start}. {REPAIR_ADVICE}")
+            book = Book(config_of(ledger))
+            with new_tables(into, ledger.about("config"), start) as new:
+                for table, condition in KEPT_OF_ARCHIVES.items():
+                    copy_rows(ledger, new, table, condition)
+                copy_hashes(ledger, new)
+                schema.write_about(new, "early", early_at_checkpoint(ledger))
+                for number, name, place, data in new.execute(
+                    "SELECT k.number, k.name, k.config, c.state FROM checkpoints AS c"
+                    " JOIN keys AS k ON k.number = c.key"
+                ).fetchall():
+                    book.load([schema.Snapshot(number, name, place, start, data)])
+                    schema.write_states(new, [(number, start, book.keys[name].written(), data)])
+            return start
+    except LedgerError as error:
+        raise LedgerError(f"{error}; what a ledger keeps of its archives cannot be made anew") from error
 
 
 def _replayed(ledger: Ledger, target: Path, start: int) -> Repaired:
     """Play the events after the number `start` into the new ledger."""
     lost, doubtful, changed, refused = list[str](), list[str](), dict[str, None](), 0
-    try:
-        doubtful += schema.changed_columns(ledger.connection)
-    except (sqlite3.Error, ValueError) as error:
-        doubtful.append(f"the log cannot be compared with its checksums ({error})")
-    log, names = _salvage(ledger, lost, start)
+    log, names = _salvage(ledger, lost, doubtful, start)
     answered = {one.id: (one.probability, one.certificate) for one in log if not one.closes}
     with Engine(target, config_of(ledger)) as engine:
         engine.trust_times()
@@ -349,29 +373,33 @@ def _event(event: schema.Logged, key: str) -> Incoming:
     return Outcome(event.id, event.value, key, event.time)
 
 
-def _salvage(ledger: Ledger, lost: list[str], start: int) -> tuple[list[schema.Logged], dict[int, str]]:
+def _salvage(
+    ledger: Ledger, lost: list[str], doubtful: list[str], start: int
+) -> tuple[list[schema.Logged], dict[int, str]]:
     """The readable events after the number `start`, in their order, and the names of keys."""
-    names = {row[0]: row[1] for row in _readable(ledger, "keys", lost)}
-    rows, asked = list[tuple[Any, ...]](), dict[int, tuple[str, int]]()
-    for number, id, key, hint, time, probability, certificate in _readable(ledger, "queries", lost):
-        asked[number] = id, key
-        rows.append((number, key, id, 0, time, hint, probability, certificate))
-    for number, query, value, time in _readable(ledger, "closings", lost):
-        id, key = asked.get(query, ("", 0))
-        rows.append((number, key, id, 1, time, value, None, None))
-        if query not in asked:
-            lost.append(f"event {number} closes query {query}, which is lost")
+    tables = {name: list(_readable(ledger, name, lost)) for name in ("keys", "queries", "closings")}
+    for table, found in tables.items():
+        doubtful += [schema.in_words(table, row[0]) for row in found if not schema.is_sound(row)]
+    names = {row[0]: row[1] for row in tables["keys"]}
+    asked = {row[0]: (row[2], row[1]) for row in tables["queries"]}
+    rows: list[tuple[Any, ...]] = [(row[0], row[2], row[1], 0, *row) for row in tables["queries"]]
+    for row in tables["closings"]:
+        # as wide as the row of a query
+        rows.append((row[0], *asked.get(row[1], (0, "")), 1, *row, None, None, None))
+        if row[1] not in asked:
+            lost.append(f"event {row[0]} closes query {row[1]}, which is lost")
     log = list[schema.Logged]()
     # if two processes wrote at once, a query and a closing may have the same number
     rows = sorted((row for row in rows if row[0] > start), key=itemgetter(0, 3))
     for row in rows:
-        if row[2] and row[1] not in names:
-            lost.append(f"event {row[0]}, of {row[2]!r}: the name of its key is lost")
-        elif row[2]:
+        number, key, id = row[:3]
+        if id and key not in names:
+            lost.append(f"event {number}, of {id!r}: the name of its key is lost")
+        elif id:
             try:
                 log.append(schema.logged(row))
             except (ValueError, TypeError) as error:
-                lost.append(f"event {row[0]}, of {row[2]!r}, makes no sense: {error}")
+                lost.append(f"event {number}, of {id!r}, makes no sense: {error}")
     lost += _missing(ledger, [row[0] for row in rows], start)
     return log, names
 
@@ -380,7 +408,7 @@ def _missing(ledger: Ledger, numbers: list[int], start: int) -> Iterator[str]:
     """Sentences about the numbers after `start` that are missing: events are numbered without gaps."""
     with suppress(LedgerError):
         # the log had reached this number when states were written last
-        numbers = [*numbers, max(ledger.tail(), *numbers[-1:]) + 1]
+        numbers = [*numbers, max([start, ledger.tail(), *numbers[-1:]]) + 1]
     for before, after in pairwise([start, *numbers]):
         if after - before == 2:
             yield f"event {before + 1} is missing"

@@ -31,6 +31,9 @@ NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
 """The errors of file systems on which a file cannot have two names."""
 
+NOT_TEXT = "Could not decode to UTF-8"
+"""So begins what Python says of a text in a database whose bytes are none."""
+
 REPAIR_ADVICE = (
     "Try `onlinecal stream repair`, or feed the same input to a new ledger:"
     " it answers with the same forecasts"
@@ -66,7 +69,12 @@ class LedgerErrors:
         if isinstance(error, sqlite3.Error):
             code = code_of(error)
             advice = next((words for codes, words in ADVICE.items() if code in codes), "")
-            why = f"{advice} ({error})" if advice else str(error)
+            # what SQLite says may quote a definition of several lines
+            told = " ".join(str(error).split())
+            why = f"{advice} ({told})" if advice else told
+            if told.startswith(NOT_TEXT):
+                # it quotes what stands there
+                why = f"a text in it is not UTF-8. {REPAIR_ADVICE}"
         elif type(error) is ValueError or (isinstance(error, ValueError) and not self.of_content):
             why = str(error)
         elif self.of_content and isinstance(error, Exception) and not isinstance(error, OSError):

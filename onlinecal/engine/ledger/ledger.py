@@ -35,18 +35,17 @@ from onlinecal.engine.ledger.file import (
 from onlinecal.engine.watch.key_watch import watched_in
 
 LOG = (
-    "SELECT q.number, q.key, q.id, 0, q.time, q.hint, q.probability, q.certificate FROM queries AS q"
-    " WHERE q.number > ?"
-    " UNION ALL SELECT c.number, q.key, q.id, 1, c.time, c.value, NULL, NULL FROM closings AS c"
-    " JOIN queries AS q ON q.number = c.query WHERE c.number > ?"
+    "SELECT q.number AS at, q.key AS of, q.id, 0, q.* FROM queries AS q WHERE q.number > ?"
+    " UNION ALL SELECT c.number, q.key, q.id, 1, c.*, NULL, NULL, NULL FROM closings AS c"
+    " LEFT JOIN queries AS q ON q.number = c.query WHERE c.number > ?"
 )
-"""The events after a number, which is given twice; the columns are those of `Logged`."""
+"""The events after a number, which is given twice: number, key, id, whether it closes, and the whole row."""
 
 RECORDS = (
-    "SELECT q.number, q.id, k.name, q.hint, q.time, q.probability, q.certificate, c.number, c.value, c.time"
-    " FROM {} JOIN keys AS k ON k.number = q.key LEFT JOIN closings AS c ON c.query = q.number WHERE {}"
+    "SELECT q.*, k.*, c.* FROM {} LEFT JOIN keys AS k ON k.number = q.key"
+    " LEFT JOIN closings AS c ON c.query = q.number WHERE {}"
 )
-"""Some queries and their closings; the columns are those of `Record`."""
+"""Some queries, their keys and their closings, a whole row of each."""
 
 HIGHEST = "SELECT max({}, {}, {}), {}".format(
     *(
@@ -75,19 +74,18 @@ class Ledger:
         The file; None: a ledger in memory, for trying things out.
     read_only
         Whether it is only read, which is possible while another process writes.
+    damaged
+        Whether its tables may be damaged: then it is opened if that is possible at all.
     """
 
-    _tail = -1
-    """The tail of the last commit: it is the same for many batches, and then not written again."""
-    _checksums: schema.Checksums | None = None
-    """The checksums as of the last commit; None if it failed."""
-    _written = -schema.CHECKSUMS_EVERY
-    """After which event they were written last."""
+    _told: tuple[int, int] | None = None
+    """Tail and early outcomes as of the last commit: they are the same for many batches, and then not written
+    again. None if it failed."""
     _lock: WriterLock | None = None
     _connection: sqlite3.Connection | None = None
 
-    def __init__(self, path: Path | None, read_only: bool = False) -> None:
-        self.path, self._read_only = path, read_only
+    def __init__(self, path: Path | None, read_only: bool = False, damaged: bool = False) -> None:
+        self.path, self._read_only, self._damaged = path, read_only, damaged
         # without links and relative names, the same file always has the same name
         self._file = "" if path is None else os.path.realpath(path)
         self._identities: dict[str, tuple[int, int] | None] = {}
@@ -124,8 +122,10 @@ class Ledger:
             target, uri=True, isolation_level=None, check_same_thread=False, timeout=10.0
         )
         try:
+            # a page that makes no sense is refused when it is read, and never written to
+            connection.execute("PRAGMA cell_size_check = ON")
             if self._read_only:
-                schema.check(connection)
+                schema.check(connection, self._damaged)
             else:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("PRAGMA cache_size = -65536")
@@ -205,25 +205,60 @@ class Ledger:
 
     def about(self, name: str) -> Any:
         """A value of the table `about`; None if it is not there."""
-        return self.value("SELECT value FROM about WHERE name = ?", (name,))
+        rows = self.rows("SELECT * FROM about")
+        with self.ledger_errors():
+            for row in rows:
+                # damage to another row may be to its name, which was this one
+                if row[0] == name or not self._damaged:
+                    schema.check_sum("about", row)
+        return next((value for found, value, _ in rows if found == name), None)
 
     def tail(self) -> int:
         """The number up to which all states hold all events."""
-        number = self.about("tail") or 0
+        return self._count("tail")
+
+    def early(self) -> int:
+        """How many outcomes were accepted whose time lies before that of their query."""
+        return self._count("early")
+
+    def _count(self, name: str) -> int:
+        number = self.about(name) or 0
         if type(number) is not int:
             with self.ledger_errors():
-                raise ValueError(f"`tail`, up to where states go, is damaged, {number!r}: {REPAIR_ADVICE}")
+                raise ValueError(f"about: {name!r} must be a whole number, it is {number!r}. {REPAIR_ADVICE}")
         return number
 
     def reliability(self) -> Any:
-        """The stored reliability of all keys together; None if there is none."""
-        return self.value("SELECT bins FROM reliability")
+        """The stored reliability of all keys together; None if there is none, or if it is damaged.
+
+        Forecasts do not depend on it, so it begins anew then.
+        """
+        rows = self.rows("SELECT * FROM reliability")
+        return rows[0][1] if len(rows) == 1 and schema.is_sound(rows[0]) else None
 
     def last_numbers(self) -> tuple[int, int]:
         """The numbers of the last event and of the last key; 0 where there is none."""
         with self.ledger_errors():
             last: tuple[int, int] = self.connection.execute(HIGHEST).fetchone()
             return last
+
+    def check_reach(self) -> None:
+        """LedgerError if states, or `tail`, hold more events than the log has, or a state is of no key.
+
+        Then a part of the log is lost, or a state is not where it is looked for.
+        """
+        [(highest, homeless)] = self.rows(
+            "SELECT max(s.number), sum(k.number IS NULL) FROM states AS s"
+            " LEFT JOIN keys AS k ON k.number = s.key"
+        )
+        reached, last = max(self.tail(), highest or 0), self.last_numbers()[0]
+        with self.ledger_errors():
+            if reached > last:
+                raise ValueError(
+                    f"its states go up to event {reached}, its log ends with {last}. {REPAIR_ADVICE}"
+                )
+            if homeless:
+                raise ValueError(f"{homeless} of its states are of keys that are not there. {REPAIR_ADVICE}")
 
     def records(
         self, condition: str, parameters: Sequence[Any], queries: str = "queries AS q"
@@ -255,31 +290,44 @@ class Ledger:
 
     def _snapshots(self, column: str, values: str) -> list[schema.Snapshot]:
         rows = self.rows(
-            "SELECT k.number, k.name, k.config, coalesce(s.number, 0), s.state FROM json_each(?) AS j"
+            "SELECT k.*, s.* FROM json_each(?) AS j"
             f" CROSS JOIN keys AS k ON {column} = j.value LEFT JOIN states AS s ON s.key = k.number",
             (values,),
         )
-        return [schema.Snapshot(*row) for row in rows]
+        with self.content_errors():
+            return [schema.snapshot(row) for row in rows]
 
     def log(self, after: int, most: int) -> list[schema.Logged]:
-        """At most so many of the events after a number, in their order."""
+        """At most so many of the events after a number, in their order; LedgerError if one is lost."""
         rows = self.rows(f"{LOG} ORDER BY 1 LIMIT ?", (after, after, most))
         with self.content_errors():
-            return [schema.logged(row) for row in rows]
+            events = list(map(schema.sound_event, rows))
+            for number, event in enumerate(events, after + 1):
+                if event.number != number:
+                    raise ValueError(f"event {number} is lost. {REPAIR_ADVICE}")
+        return events
+
+    def archives(self) -> list[Any]:
+        """The rows of the table `archives`, the oldest first."""
+        rows = self.rows("SELECT * FROM archives ORDER BY number")
+        with self.ledger_errors():
+            for row in rows:
+                schema.check_sum("archives", row)
+        return rows
 
     def checkpoint(self) -> int:
         """The number of the last event that was archived; 0 if none was."""
-        return self.value("SELECT coalesce(max(number), 0) FROM archives")
+        return max((row[0] for row in self.archives()), default=0)
 
     def log_by_key(self, upto: int = schema.LAST_NUMBER) -> Iterator[tuple[int, list[schema.Logged]]]:
         """The number of each key, and its events after the checkpoint, up to a number, in their order.
 
-        The keys that have no event after the checkpoint come last.
+        The keys that have no event after the checkpoint come last. Sums are not looked at.
         """
         after = self.checkpoint()
         without_events = {row[0] for row in self.rows("SELECT key FROM checkpoints")}
         with self.ledger_errors():
-            sql = f"SELECT * FROM ({LOG}) WHERE number <= ? ORDER BY key, number"
+            sql = f"SELECT * FROM ({LOG}) WHERE at <= ? AND of IS NOT NULL ORDER BY of, at"
             events = map(schema.logged, self.connection.execute(sql, (after, after, upto)))
             for number, log in groupby(events, key=attrgetter("key")):
                 without_events.discard(number)
@@ -293,33 +341,31 @@ class Ledger:
         The summaries are as of the states that are written, and empty where none is.
         """
         with self.content_errors():
-            for name, place, state, *figures in self.connection.execute(
-                "SELECT k.name, k.config, s.state, s.rounds, s.open, s.expired, s.certificate, s.guarantee,"
-                " s.oldest FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
+            for row in self.connection.execute(
+                "SELECT k.*, s.* FROM keys AS k LEFT JOIN states AS s ON s.key = k.number"
                 " WHERE k.number > ? ORDER BY k.number LIMIT ?",
                 (after, most),
             ):
+                _, name, place, _, state = schema.snapshot(row)
                 summary = EMPTY_SUMMARY
                 if state is not None:
+                    figures = row[schema.FIGURES]
                     summary = replace(Summary(*figures), watched=watched_in(name, state))
                 yield name, place, summary
 
     def counts(self) -> tuple[int, int]:
         """How many queries were accepted, and how many of them were closed, those in archives included."""
-        [counts] = self.rows(
-            "SELECT {}, {} FROM archives".format(
-                *(
-                    f"(SELECT count(*) FROM {table} WHERE number > ?1) + coalesce(sum({table}), 0)"
-                    for table in ("queries", "closings")
-                )
-            ),
-            (self.checkpoint(),),
+        archives, start = self.archives(), self.checkpoint()
+        queries, closings = (
+            self.value(f"SELECT count(*) FROM {table} WHERE number > ?", (start,))
+            + sum(row[column] for row in archives)
+            for table, column in (("queries", 2), ("closings", 3))
         )
-        return counts
+        return queries, closings
 
     def events_here(self) -> int:
         """How many events there are after the checkpoint."""
-        return sum(self.counts()) - self.value("SELECT coalesce(sum(queries + closings), 0) FROM archives")
+        return sum(self.counts()) - sum(row[2] + row[3] for row in self.archives())
 
     def damage(self) -> list[str]:
         """What SQLite finds wrong with the file, indexes, constraints and references included."""
@@ -330,59 +376,58 @@ class Ledger:
 
     def noted(self, path: str | bytes) -> schema.Noted | None:
         """How far an input has been answered; None if it was never read."""
-        rows = self.rows("SELECT path, position, mark FROM inputs WHERE path = ?", (path,))
-        return schema.Noted(*rows[0]) if rows else None
+        for row in self.rows("SELECT * FROM inputs WHERE path = ?", (path,)):
+            if schema.is_sound(row):
+                return schema.Noted(*row[:-1])
+            with self.ledger_errors():
+                raise ValueError(
+                    f"how far {path!r} was answered is damaged: start without --resume, or repair the ledger"
+                )
+        return None
 
     # -- writing
 
     def write_about(self, name: str, value: Any) -> None:
         """Write a value into the table `about`."""
         with self.ledger_errors():
-            self.connection.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+            schema.write_about(self.connection, name, value)
 
     def commit(
         self,
         log: Mapping[str, schema.ByColumns],
         states: Sequence[schema.StateRow],
-        new_tail: int,
+        told: tuple[int, int],
         after: tuple[int, int],
         inputs: Sequence[schema.Noted] = (),
         reliability: bytes | None = None,
     ) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it.
 
-        `log` has the new rows of keys, queries and closings, by table; `after` the last numbers before them.
-        `reliability` is that of all keys together, None if it did not change.
+        `log` has the new rows of keys, queries and closings, by table; `told` the new values of `tail` and
+        `early`; `after` the last numbers before them. `reliability` is that of all keys together, None if it
+        did not change.
         """
-        # after a commit that fails or is refused, all have to be found out again
-        checksums, tail, written = self._checksums, self._tail, self._written
-        self._checksums, self._tail, self._written = None, -1, -schema.CHECKSUMS_EVERY
+        # after a commit that fails or is refused, they have to be written again
+        before, self._told = self._told or (-1, -1), None
         self.check_in_place()
         with self.ledger_errors(), self.transaction():
             if self.last_numbers() != after:
                 raise ValueError("another process has written to this ledger; nothing of this batch was kept")
-            if checksums is None:
-                known = schema.written_checksums(self.connection) or schema.NO_CHECKSUMS
-                checksums = schema.checksums_of(self.connection, known)
             for table, columns in log.items():
                 # most batches are of one event
                 if columns and columns[0]:
                     schema.write_rows(self.connection, table, columns)
-                    # while the rows are in the processor's cache
-                    checked = [columns[place] for place in schema.CHECKED[table].values()]
-                    schema.add_rows(checksums, table, checked)
             if inputs:
                 schema.write_rows(self.connection, "inputs", schema.by_columns(inputs))
             if states:
                 schema.write_states(self.connection, states)
-            if new_tail != tail:
-                self.write_about("tail", new_tail)
+            for name, new, old in zip(("tail", "early"), told, before, strict=True):
+                if new != old:
+                    self.write_about(name, new)
             if reliability is not None:
-                self.connection.execute("INSERT OR REPLACE INTO reliability VALUES (0, ?)", (reliability,))
-            if new_tail != tail or after[0] - written >= schema.CHECKSUMS_EVERY:
-                schema.write_checksums(self.connection, checksums)
-                written = after[0]
-        self._tail, self._checksums, self._written = new_tail, checksums, written
+                self.connection.execute("DELETE FROM reliability")
+                schema.write_rows(self.connection, "reliability", [[0], [reliability]])
+        self._told = told
 
 
 def names_in(given: Iterable[Any]) -> str:

@@ -52,8 +52,9 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
 def catch_up(book: Book, ledger: Ledger) -> Iterator[int]:
     """Replay the end of the log that states lack, chunk by chunk; yields the number reached after each.
 
-    Raises LedgerError if a forecast comes out other than it was answered.
+    Raises LedgerError if a forecast comes out other than it was answered, or if the log ends too early.
     """
+    ledger.check_reach()
     after = ledger.tail()
     while events := ledger.log(after, CHUNK):
         after = events[-1].number
@@ -117,10 +118,8 @@ def check_state(book: Book, ledger: Ledger, key: Key, written: Snapshot) -> None
             f"{ledger.path}: the state of key {written.name!r} is not what its events up to number "
             f"{written.upto} come to"
         )
-    [written_beside] = ledger.rows(
-        f"SELECT {', '.join(SUMMARY_COLUMNS)} FROM states WHERE key = ?", (written.number,)
-    )
-    for name, one in zip(SUMMARY_COLUMNS, written_beside, strict=True):
+    [(*written_beside,)] = ledger.rows("SELECT * FROM states WHERE key = ?", (written.number,))
+    for name, one in zip(SUMMARY_COLUMNS, written_beside[2:8], strict=True):
         if one != getattr(summary, name):
             raise LedgerError(
                 f"{ledger.path}: the ledger says of key {written.name!r} that its {name} is {one}; its "

@@ -1,20 +1,23 @@
-"""The tables of a ledger, their rows as objects, and the checksums of the log.
+"""The tables of a ledger, their rows as objects, and the checksums of rows.
 
-Queries and closings are the log. They share one numbering, in the order in which the engine accepted them,
-and are never changed. The state of a key is what its events up to some number lead to; it can be rebuilt.
+Queries and closings are the log. They share one numbering without gaps, in the order in which the engine
+accepted them, and are never changed. The state of a key is what its events up to some number lead to; it can
+be rebuilt.
 
-A replay does not notice if an event has another time, or if two ids have changed places. So the ledger keeps
-a CRC-32 of each column of the log that a replay cannot check: numbers, ids, names, times. A checksum goes on
-from row to row in the order of their numbers. It is computed from what is in memory anyway, and written with
-the states, which adds 2 to 3 % to a commit. It finds accidents, not fraud: who can write to the file can also
-compute the checksums anew.
+SQLite does not notice when a bit of a value changes on the disk. So each row ends with its *sum*, the CRC-32
+of its other values, and whoever reads a row compares the two. A row that is gone leaves a gap in the numbers,
+or an index that does not agree with its table. A CRC-32 finds every single changed bit, and any three in a
+row of up to 11 KB (Koopman, 2002). Sums find accidents, not fraud: who can write to the file can also compute
+them anew.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
+import struct
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from functools import cache
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -24,6 +27,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from onlinecal.engine.keys.key import Summary
+from onlinecal.engine.ledger.file import REPAIR_ADVICE
 from onlinecal.version import STATE_FORMAT, check_format
 
 APPLICATION = 0x4F4E4C43
@@ -32,12 +36,14 @@ APPLICATION = 0x4F4E4C43
 TABLES = """
 CREATE TABLE about (
     name TEXT PRIMARY KEY,      -- config: the engine's configuration as JSON
-    value ANY NOT NULL          -- tail: all states hold what happened up to this number
-) WITHOUT ROWID, STRICT;        -- sums: the checksums of the log
+    value ANY NOT NULL,         -- tail: all states hold what happened up to this number
+    sum INTEGER NOT NULL        -- early: how many outcomes had a time before that of their query
+) WITHOUT ROWID, STRICT;        -- archived: the checksum of the table of that name
 CREATE TABLE keys (
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
-    config INTEGER NOT NULL     -- which of the configuration's exceptions, -1: the default
+    config INTEGER NOT NULL,    -- which of the configuration's exceptions, -1: the default
+    sum INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE queries (
     number INTEGER PRIMARY KEY,
@@ -46,44 +52,52 @@ CREATE TABLE queries (
     hint ANY,                   -- a number, or JSON
     time REAL,
     probability ANY,            -- a number, or JSON
-    certificate REAL NOT NULL
+    certificate REAL NOT NULL,
+    sum INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE closings (
     number INTEGER PRIMARY KEY,
     query INTEGER NOT NULL UNIQUE REFERENCES queries,
     value ANY,                  -- a number or a label; of a soft label JSON in bytes; NULL: withdrawn
-    time REAL
+    time REAL,
+    sum INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE states (
     key INTEGER PRIMARY KEY REFERENCES keys,
     number INTEGER NOT NULL,    -- the last event that the state holds
-    rounds INTEGER NOT NULL,
+    rounds INTEGER NOT NULL,    -- this and the next five are the key's summary
     open INTEGER NOT NULL,
     expired INTEGER NOT NULL,
     certificate REAL NOT NULL,
     guarantee REAL NOT NULL,
     oldest INTEGER,             -- the oldest open query
-    state BLOB NOT NULL
+    state BLOB NOT NULL,
+    sum INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE reliability (
     number INTEGER PRIMARY KEY, -- 0, the only row
-    bins BLOB NOT NULL          -- of all keys together
+    bins BLOB NOT NULL,         -- of all keys together
+    sum INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE inputs (
     path ANY PRIMARY KEY,       -- bytes where it is no text
     position INTEGER NOT NULL,  -- bytes of the file that have been answered
-    mark BLOB                   -- by what its reader recognises the file; NULL: by nothing
+    mark BLOB,                  -- by what its reader recognises the file; NULL: by nothing
+    sum INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT;
 CREATE TABLE checkpoints (      -- the states behind what was archived: the log goes on from them
     key INTEGER PRIMARY KEY REFERENCES keys,
-    state BLOB NOT NULL
+    state BLOB NOT NULL,
+    sum INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE archives (         -- what was archived (engine/ledger/archive.py)
     number INTEGER PRIMARY KEY, -- the last event in it
     path TEXT NOT NULL,
     queries INTEGER NOT NULL,
     closings INTEGER NOT NULL,
-    digest BLOB NOT NULL        -- of the archive's file
+    digest BLOB NOT NULL,       -- of the archive's file
+    early INTEGER NOT NULL,     -- as in `about`, up to that event
+    sum INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE archived (         -- the ids that are only in archives
     hash INTEGER PRIMARY KEY
@@ -106,8 +120,8 @@ def prepare(connection: sqlite3.Connection) -> None:
         check(connection)
 
 
-def check(connection: sqlite3.Connection) -> None:
-    """ValueError for what is no ledger, or one of another format."""
+def check(connection: sqlite3.Connection, damaged: bool = False) -> None:
+    """ValueError for what is no ledger, or one of another format; and for other tables, unless `damaged`."""
     application, version = marks_of(connection)
     if application != APPLICATION:
         raise ValueError(
@@ -115,6 +129,21 @@ def check(connection: sqlite3.Connection) -> None:
             " the version that wrote it"
         )
     check_format("the ledger", version)
+    if not damaged and not our_definitions() <= definitions(connection):
+        raise ValueError(f"the definitions of its tables are not those of a ledger. {REPAIR_ADVICE}")
+
+
+def definitions(connection: sqlite3.Connection) -> set[Any]:
+    """What SQLite has of the tables and their indexes; a changed bit there gives all rows another meaning."""
+    return set(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+
+
+@cache
+def our_definitions() -> set[Any]:
+    """The definitions of a new ledger; who looks at one by hand may have added more."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(TABLES)
+        return definitions(connection)
 
 
 def marks_of(connection: sqlite3.Connection) -> Any:
@@ -180,6 +209,20 @@ class Noted(NamedTuple):
     mark: bytes | None = None
 
 
+FIGURES = slice(6, 12)
+"""Where the row of a key, followed by that of its state, has the summary."""
+
+
+def snapshot(row: tuple[Any, ...]) -> Snapshot:
+    """A key of its row, followed by that of its state; ValueError if one of them is damaged."""
+    check_sum("keys", row, 0, 3)
+    number, name, config = row[:3]
+    if row[4] is None:
+        return Snapshot(number, name, config, 0, None)
+    check_sum("states", row, 4, 13)
+    return Snapshot(number, name, config, row[5], row[12])
+
+
 StateRow = tuple[int, int, Summary, bytes]
 """The number of a key, that of the last event that its state holds, its summary, its state."""
 
@@ -189,17 +232,35 @@ ByColumns = Sequence[Sequence[Any]]
 
 
 def recalled(row: tuple[Any, ...]) -> Record:
-    """A query's row, with the name of its key, and its closing's, in the order of a record."""
-    number, id, key, hint, time, probability, certificate, closed, value, closed_time = row
-    said = loaded(hint), time, loaded(probability), certificate
-    return Record(number, id, key, *said, closed, loaded_outcome(value), closed_time)
+    """A record of a row of `RECORDS`; ValueError if one of the rows that it consists of is damaged."""
+    check_sum("queries", row, 0, 7)
+    check_sum("keys", row, 8, 11)
+    number, id, _, hint, time, probability, certificate = row[:7]
+    said = number, id, row[9], loaded(hint), time, loaded(probability), certificate
+    if row[12] is None:
+        return Record(*said, None, None, None)
+    check_sum("closings", row, 12, 16)
+    closed, _, value, closed_time = row[12:16]
+    return Record(*said, closed, loaded_outcome(value), closed_time)
 
 
 def logged(row: tuple[Any, ...]) -> Logged:
-    """A row of the log."""
-    number, key, id, closes, time, value, probability, certificate = row
-    kept = loaded_outcome(value) if closes else loaded(value)
-    return Logged(number, key, id, bool(closes), time, kept, loaded(probability), certificate)
+    """An event of a row of `LOG`, whose sum is not looked at; ValueError if it makes no sense."""
+    number, key, id, closes, _, _, third, fourth, fifth, sixth, seventh, _ = row
+    if closes:
+        return Logged(number, key, id, True, fourth, loaded_outcome(third), None, None)
+    return Logged(number, key, id, False, fifth, loaded(fourth), loaded(sixth), seventh)
+
+
+def sound_event(row: tuple[Any, ...]) -> Logged:
+    """The same; ValueError, too, if the row is damaged, or if the query that it closes is lost."""
+    if row[3]:
+        check_sum("closings", row, 4, 8)
+        if row[2] is None:
+            raise ValueError(f"event {row[0]} closes query {row[5]}, which is lost. {REPAIR_ADVICE}")
+    else:
+        check_sum("queries", row, 4, 11)
+    return logged(row)
 
 
 def stored(value: Any) -> Any:
@@ -235,22 +296,23 @@ def by_columns(rows: Iterable[Sequence[Any]]) -> ByColumns:
 
 
 def write_rows(connection: sqlite3.Connection, table: str, columns: ByColumns) -> None:
-    """Put rows, of which there is at least one, into a table, in their order.
+    """Put rows, of which there is at least one, into a table, in their order and with their sums.
 
     Many rows go into one statement, which saves a call for each.
     """
-    width = len(columns)
+    columns = [*columns, list(map(crc32, map(_encode, zip(*columns, strict=True))))]
+    width, rows = len(columns), len(columns[0])
     together = PARAMETERS // width
-    size = together * width
-    values: list[Any] = [None] * (width * len(columns[0]))
-    for i, column in enumerate(columns):
-        values[i::width] = column
-    rest = len(values) - len(values) % size
-    for start in range(0, rest, size):
-        connection.execute(_insert(table, width, together), values[start : start + size])
-    if rest < len(values):
-        one = _insert(table, width, 1)
-        connection.executemany(one, (values[i : i + width] for i in range(rest, len(values), width)))
+    alone = rows - rows % together
+    values: list[Any] = [None] * (together * width)
+    for start in range(0, alone, together):
+        # a short list stays in the processor's cache
+        for i, column in enumerate(columns):
+            values[i::width] = column[start : start + together]
+        connection.execute(_insert(table, width, together), values)
+    if alone < rows:
+        rest = zip(*(column[alone:] for column in columns), strict=True)
+        connection.executemany(_insert(table, width, 1), rest)
 
 
 @cache
@@ -269,79 +331,59 @@ def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> 
     write_rows(connection, "states", by_columns(rows))
 
 
-CHECKSUMS_EVERY = 1 << 16
-"""The checksums are written after so many events at the latest."""
 CHUNK = 10_000
 LAST_NUMBER = (1 << 63) - 1
 
-CHECKED = {
-    "keys": {"number": 0, "name": 1, "config": 2},
-    "queries": {"number": 0, "id": 1, "time": 4},
-    "closings": {"number": 0, "query": 1, "time": 3},
-}
-"""The columns that have checksums, by table, with their places in a row."""
-
-Checksums = dict[str, int]
-"""The checksums by table and column, and the numbers of the last `key` and of the last `event` in them."""
-
-NO_CHECKSUMS = {"key": 0, "event": 0} | {
-    f"{table}.{name}": 0 for table, names in CHECKED.items() for name in names
-}
+_encode = msgspec.msgpack.Encoder().encode
 
 
-def add_rows(sums: Checksums, table: str, columns: Sequence[Sequence[Any]]) -> None:
-    """Go on with new rows of a table; `columns` are those that have checksums, the numbers first."""
-    for name, column in zip(CHECKED[table], columns, strict=True):
-        data = msgspec.msgpack.encode(column)
-        # without the first bytes, which say how many values there are
-        head = 1 if len(column) < 16 else 3 if len(column) < 1 << 16 else 5
-        sums[f"{table}.{name}"] = crc32(memoryview(data)[head:], sums[f"{table}.{name}"])
-    last = "key" if table == "keys" else "event"
-    sums[last] = max(sums[last], columns[0][-1])
+def sum_of(*values: Any) -> int:
+    """The sum of a row with these values, in the order of its columns."""
+    return crc32(_encode(values))
 
 
-def written_checksums(connection: sqlite3.Connection) -> Checksums | None:
-    """The checksums that a ledger has; None if it has none. ValueError if they make no sense."""
-    row = connection.execute("SELECT value FROM about WHERE name = 'sums'").fetchone()
-    try:
-        checksums = None if row is None else msgspec.json.decode(row[0], type=Checksums)
-    except (ValueError, TypeError):
-        checksums = {}
-    if checksums is not None and checksums.keys() != NO_CHECKSUMS.keys():
-        raise ValueError("the checksums of the log are damaged: `onlinecal stream repair` makes them anew")
-    return checksums
+def is_sound(row: tuple[Any, ...]) -> bool:
+    """Whether a row, as SQLite has it, ends with the sum of its other values."""
+    return crc32(_encode(row[:-1])) == row[-1]
 
 
-def checksums_of(
-    connection: sqlite3.Connection,
-    start: Checksums = NO_CHECKSUMS,
-    key: int = LAST_NUMBER,
-    event: int = LAST_NUMBER,
-) -> Checksums:
-    """The checksums of the rows up to these numbers; `start` has those of the first rows already."""
-    checksums = dict(start)
-    for table, columns in CHECKED.items():
-        after, upto = (start["key"], key) if table == "keys" else (start["event"], event)
-        sql = f"SELECT {', '.join(columns)} FROM {table} WHERE number > ? AND number <= ? ORDER BY number"
-        cursor = connection.execute(sql, (after, upto))
-        while rows := cursor.fetchmany(CHUNK):
-            add_rows(checksums, table, by_columns(rows))
-    return checksums
+def check_sum(table: str, row: tuple[Any, ...], start: int = 0, end: int = -1) -> None:
+    """ValueError if the values of a table's row, which begin at `start`, do not have the sum at `end`."""
+    if crc32(_encode(row[start:end])) != row[end]:
+        raise ValueError(f"{in_words(table, row[start])}. {REPAIR_ADVICE}")
 
 
-def changed_columns(connection: sqlite3.Connection) -> list[str]:
-    """One sentence for each column that does not have its checksum; later rows are not compared."""
-    written = written_checksums(connection)
-    if written is None:
-        # before the first commit there are none
-        empty = connection.execute("SELECT 1 FROM about WHERE name = 'tail'").fetchone() is None
-        return [] if empty else ["the checksums of the log are lost"]
-    present = checksums_of(connection, NO_CHECKSUMS, written["key"], written["event"])
-    changed = [name for name in NO_CHECKSUMS if "." in name and present[name] != written[name]]
-    return [f"{name} was changed in some row, or rows are lost or added" for name in changed]
+def in_words(table: str, name: Any) -> str:
+    """That a row is damaged, which is given by the first of its values."""
+    return f"{table}: the row of {name!r} is not as it was written"
 
 
-def write_checksums(connection: sqlite3.Connection, sums: Checksums) -> None:
-    """Write checksums, which replace older ones."""
-    written = msgspec.json.encode(sums).decode()
-    connection.execute("INSERT OR REPLACE INTO about VALUES ('sums', ?)", (written,))
+SUMMED = "about", "keys", "queries", "closings", "states", "reliability", "inputs", "checkpoints", "archives"
+"""The tables whose rows end with their sums. `archived`, with few bytes a row, has one sum as a whole."""
+MOST_NAMED = 100
+"""How many damaged rows of a table are named one by one."""
+
+
+def damaged_rows(connection: sqlite3.Connection, tables: Iterable[str] = SUMMED) -> list[str]:
+    """One sentence for each row of these tables that does not end with its sum."""
+    found = []
+    for table in tables:
+        rows = connection.execute(f"SELECT * FROM {table}")
+        damaged = [row[0] for row in rows if not is_sound(row)]
+        found += [in_words(table, name) for name in damaged[:MOST_NAMED]]
+        if damaged[MOST_NAMED:]:
+            found.append(f"{table}: nor are {len(damaged) - MOST_NAMED} more rows")
+    return found
+
+
+def sum_of_hashes(connection: sqlite3.Connection) -> int:
+    """The sum of the table `archived`: that of its hashes in their order."""
+    cursor, total = connection.execute("SELECT hash FROM archived ORDER BY hash"), 0
+    while rows := cursor.fetchmany(CHUNK):
+        total = crc32(struct.pack(f"<{len(rows)}q", *(row[0] for row in rows)), total)
+    return total
+
+
+def write_about(connection: sqlite3.Connection, name: str, value: Any) -> None:
+    """Write a value into the table `about`, in the place of an older one."""
+    write_rows(connection, "about", [[name], [value]])

@@ -156,6 +156,8 @@ class Overview(Struct, frozen=True):
         Transactions since the start of this engine, and how long they took in all.
     refused
         Events since then that were rejected, by reason.
+    early
+        Outcomes that were accepted with a time before that of their query, since the ledger was made.
     """
 
     total: Total
@@ -172,6 +174,7 @@ class Overview(Struct, frozen=True):
     batches: int
     seconds: float
     refused: dict[str, int]
+    early: int
 
 
 class Totals:

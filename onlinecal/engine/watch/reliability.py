@@ -13,9 +13,7 @@ from msgspec.structs import replace
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.engine.keys.lanes import ClassForecast, class_shares
-from onlinecal.engine.keys.storing import SUM, checksum_of, with_checksum
 from onlinecal.engine.watch.key_watch import likeliest
-from onlinecal.forecasters.binary.soundness import require
 
 BINS = 20
 EVENTS, LIKELIEST = 0, 1
@@ -117,13 +115,12 @@ class Reliability:
     def dump(self) -> bytes:
         """The state in bytes, as the ledger keeps it."""
         self.is_written = True
-        return with_checksum(msgspec.msgpack.encode((self.since, self._sums.astype("<f8").tobytes())))
+        return msgspec.msgpack.encode((self.since, self._sums.astype("<f8").tobytes()))
 
     @classmethod
     def load(cls, data: bytes) -> Reliability:
-        """The counts that were dumped; ValueError if they make no sense."""
-        require(data[:SUM] == checksum_of(data[SUM:]), "the account of all keys' reliability")
-        since, floats = msgspec.msgpack.decode(data[SUM:], type=tuple[int, bytes])
+        """The counts that were dumped."""
+        since, floats = msgspec.msgpack.decode(data, type=tuple[int, bytes])
         reliability = cls(since)
         reliability._sums = np.frombuffer(floats, "<f8").reshape(reliability._sums.shape).astype(np.float64)
         return reliability

@@ -12,6 +12,7 @@ import pytest
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, read_report
 from onlinecal.plots import ledger as pictures
 from tests.cli.stream.events import expected, late, lines_of, query, stream
+from tests.engine.fault_tools import changed
 
 
 @pytest.fixture
@@ -87,8 +88,7 @@ def test_the_table_names_totals_and_keys_as_they_are_written_also_where_there_ar
 def test_check_passes_a_sound_ledger_and_names_a_changed_forecast(ledger):
     assert "560 events of 3 keys replayed, all as written" in told("check", "--ledger", ledger)
     assert json.loads(told("check", "--ledger", ledger, "--json"))["problems"] == []
-    with sqlite3.connect(ledger) as connection:
-        connection.execute("UPDATE queries SET probability = 0.987 WHERE id = 'q100'")
+    changed(ledger, "UPDATE queries SET probability = 0.987 WHERE id = 'q100'", with_sums=True)
     shown, record = (stream("check", "--ledger", ledger, *more) for more in ((), ("--json",)))
     assert shown.exit_code == record.exit_code == 1
     assert "'q100' was answered with 0.987" in shown.stdout

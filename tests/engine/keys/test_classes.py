@@ -39,7 +39,8 @@ def test_a_label_that_reads_like_a_soft_one_is_a_label(tmp_path):
         again = engine.handle([Outcome(*one) for one in given])
         assert [type(one) for one in again] == [Settled, Settled, Rejected, Rejected]
         assert list(engine.query("s", "k").probability) == [text, "a", "b"]
-    changed(tmp_path / "ledger", "UPDATE closings SET value = x'7B22' WHERE typeof(value) = 'blob'")
+    damage = "UPDATE closings SET value = x'7B22' WHERE typeof(value) = 'blob'"
+    changed(tmp_path / "ledger", damage, with_sums=True)
     repaired = repair_ledger(tmp_path / "ledger", tmp_path / "again")
     assert ["makes no sense" in one for one in repaired.lost] == [True]
 

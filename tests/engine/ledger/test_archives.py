@@ -1,9 +1,12 @@
 """Ledgers whose older events were moved to archives: nothing changes but what they weigh, killed or not."""
 
 import json
+import math
 import random
+import re
 import shutil
 import signal
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -11,6 +14,8 @@ from msgspec.structs import replace
 
 from onlinecal.engine import (
     Engine,
+    EngineConfig,
+    KeyConfig,
     LedgerError,
     Outcome,
     Query,
@@ -34,6 +39,7 @@ from tests.engine.fault_tools import (
 )
 from tests.engine.scripts import CONFIG, assert_sound, batches, quick_folder, report_of, tables_of
 
+ROOT = Path(__file__).parents[3]
 HALF = len(LINES) // 2
 SMALL = {"hot_keys": 5, "window": 100}
 ONE = "WHERE number = (SELECT {}(number) FROM {})"
@@ -184,12 +190,12 @@ DISAGREEMENTS = [
         *(("moved.db", statement, "beside archives") for statement in DISAGREEMENTS),
         *(pytest.param("two.archive", statement, "", marks=pytest.mark.slow) for statement in DAMAGE[1:]),
         ("two.archive", DAMAGE[0], ""),
-        ("moved.db", "INSERT OR REPLACE INTO about VALUES ('archive', 7)", ""),
+        ("moved.db", "INSERT OR REPLACE INTO about VALUES ('archive', 7, 0)", ""),
     ],
 )
 def test_damage_beside_archives_is_said_in_words(moved, folder, name, statement, seen):
     path, archives = moved
-    changed(folder / name, statement)
+    changed(folder / name, statement, with_sums=True)
     told = []
     for work in (
         lambda: told.append(check_ledger(path).problems),
@@ -251,7 +257,7 @@ def test_a_damaged_ledger_with_archives_is_repaired_from_the_states_behind_them(
     assert (found.lost, found.changed) == ([], [])
     assert_whole(folder / "saved.db", archives, sound)
     changed(path, "UPDATE checkpoints SET state = zeroblob(40) WHERE key = 3")
-    with raises_for(path, "what it keeps of its archives"):
+    with raises_for(path, "keeps of its archives"):
         repair_ledger(path, folder / "other.db")
     assert not (folder / "other.db").exists()
 
@@ -261,13 +267,34 @@ def of_classes(column):
     return None if column is None else {one["label"]: one["probability"] for one in column}
 
 
+def expired_in(tables):
+    """The numbers of the queries that have expired by the clocks of their keys, and what each was charged."""
+    names, keys = {row[0]: row[1] for row in tables["keys"]}, {row[0]: row[2] for row in tables["queries"]}
+    closed = {row[1] for row in tables["closings"]}
+    asked, clocks = dict[int, float](), dict[int, float]()
+    times = [(row[0], row[0], row[4]) for row in tables["queries"]]
+    times += [(row[0], row[1], row[3]) for row in tables["closings"]]
+    for number, query, time in sorted(times):
+        key = keys[query]
+        clocks[key] = max(time for time in (time, clocks.get(key), -math.inf) if time is not None)
+        if number == query:
+            asked[query] = clocks[key] if time is None else time
+    settings = {query: CONFIG.at(CONFIG.place_for(names[keys[query]])) for query in asked.keys() - closed}
+    return {
+        query: one.expire_as
+        for query, one in settings.items()
+        if one.expire_after is not None and clocks[keys[query]] > asked[query] + one.expire_after
+    }
+
+
 def test_an_export_is_every_forecast_with_its_outcome(moved, sound, folder):
     for number, one in enumerate((*moved[1], moved[0], sound)):
         export_ledger(one, folder / f"{number}.parquet")
     whole, tables = pl.read_parquet(folder / "3.parquet"), tables_of(sound)
-    ends = {query: (number, value, time) for number, query, value, time in tables["closings"]}
+    ends = {query: (number, value, time) for number, query, value, time, _ in tables["closings"]}
+    expired, statuses = expired_in(tables), set()
     rows = zip(whole.iter_rows(named=True), tables["queries"], strict=True)
-    for line, (number, id, _, hint, time, probability, certificate) in rows:
+    for line, (number, id, _, hint, time, probability, certificate, _) in rows:
         told = line["asked_number"], line["id"], line["asked_at"], line["certificate"]
         assert told == (number, id, time, certificate)
         for name, stored in (("hint", hint), ("probability", probability)):
@@ -276,11 +303,15 @@ def test_an_export_is_every_forecast_with_its_outcome(moved, sound, folder):
             assert stored == (line[name] if by_class is None else by_class)
         given = line["outcome"], line["outcome_class"], of_classes(line["outcome_of_classes"])
         value = next((one for one in given if one is not None), None)
-        settled, outcome, when = ends.get(number, (None, None, None))
+        settled, outcome, when = ends.get(number, (None, expired.get(number), None))
         wanted = settled, None if outcome is None else loaded_outcome(outcome), when
         assert (line["settled_number"], value, line["settled_at"]) == wanted
-        status = "open" if settled is None else "withdrawn" if outcome is None else "settled"
+        status = "expired" if number in expired else "open"
+        if settled is not None:
+            status = "withdrawn" if outcome is None else "settled"
         assert line["status"] == status
+        statuses.add((status, value is None))
+    assert len(statuses) == 5
     # the parts together, where the last word on a forecast counts
     parts = pl.concat(pl.read_parquet(folder / f"{n}.parquet") for n in range(3))
     assert parts.unique("id", keep="last").sort("asked_number").equals(whole)
@@ -306,6 +337,7 @@ def test_archiving_that_is_killed_anywhere_loses_and_doubles_nothing(folder, sou
         "DELETE FROM states WHERE key % 2",
         f"ATTACH '{first}' AS archive",
         "INSERT INTO states SELECT * FROM archive.states WHERE key % 2",
+        with_sums=True,
     )
 
     def run(at):
@@ -325,3 +357,22 @@ def test_archiving_that_is_killed_anywhere_loses_and_doubles_nothing(folder, sou
         archive_ledger(path, into, keep=40)
         assert_whole(path, [first, into], sound)
         assert not list(folder.glob(f".{into.name}.*"))
+
+
+def test_the_recipe_of_the_page_gives_the_score_of_the_engine_where_silence_counts(
+    folder, monkeypatch, capsys
+):
+    page, ledger, first = ROOT / "docs/operate.md", folder / "rain.db", folder / "rain-2026-01.archive"
+    [recipe] = re.findall(r"```python\n(import polars as pl\n.*?)```", page.read_text("utf-8"), re.S)
+    rng = random.Random(3)
+    with Engine(ledger, EngineConfig(KeyConfig(expire_after=10.0, expire_as=0))) as engine:
+        for i in range(200):
+            engine.query(f"q{i}", "ad", 0.2, float(i))
+            if rng.random() < 0.2:
+                engine.outcome(f"q{i - rng.randrange(4)}", 1)
+    archive_ledger(ledger, first, keep=100)
+    for file in (ledger, first):
+        export_ledger(file, file.with_suffix(".parquet"))
+    monkeypatch.chdir(folder)
+    exec(recipe, {})
+    assert float(capsys.readouterr().out) == pytest.approx(read_report(ledger).scores.brier, rel=1e-12)
