@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -201,9 +202,9 @@ def export_ledger(
     """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the order asked; how many.
 
     Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes
-    `hint_of_classes` and `probability_of_classes`, lists of (label, probability); `status` ("open", which
-    includes expired ones, "settled" or "withdrawn"); `outcome` from 0 to 1, or `outcome_class`, or of a soft
-    label `outcome_of_classes`;
+    `hint_of_classes` and `probability_of_classes`, lists of (label, probability); `status` ("open",
+    "settled", "expired" or "withdrawn"); `outcome` from 0 to 1, or `outcome_class`, or of a soft label
+    `outcome_of_classes`, which an expired forecast has if it was charged with one, by `expire_as`;
     `certificate` of the key when the forecast was made; `asked_at` and `settled_at`, times as in the events;
     `asked_number` and `settled_number`, places in the order of all accepted events. What does not apply is
     null.
@@ -219,24 +220,70 @@ def export_ledger(
     check_target(target, Path(path), force)
     try:
         with closing(Ledger(Path(path), read_only=True)) as ledger, new_file(target, force) as file:
-            last, start = ledger.last_numbers()[0], ledger.checkpoint()
+            state = _Moment(ledger)
+            last = state.last
             while chunk := ledger.records(NEXT_FORECASTS, (done, last, CHUNK)):
                 with ledger.content_errors():
-                    frame = _frame(chunk, last)
+                    frame = _frame(chunk, state)
                 parts.append(file.with_name(f"{len(parts)}.part"))
                 frame.write_parquet(parts[-1])
                 rows, done = rows + frame.height, chunk[-1].number
                 tell(done, last)
-            if ledger.checkpoint() != start:
+            if ledger.checkpoint() != state.checkpoint:
                 raise LedgerError(f"{path}: events were archived meanwhile; export again")
-            (pl.scan_parquet(parts) if parts else _frame([], 0).lazy()).sink_parquet(file)
+            (pl.scan_parquet(parts) if parts else _frame([], state).lazy()).sink_parquet(file)
     except pl.exceptions.ComputeError as error:
         raise LedgerError(f"{target}: could not be written: {error}") from error
     return rows
 
 
-def _frame(records: list[Record], last: int) -> pl.DataFrame:
-    """The forecasts with their outcomes, as of the event `last`."""
+class _Moment:
+    """A ledger at one moment, and what became of the forecasts of which its log says nothing more.
+
+    Attributes
+    ----------
+    last, checkpoint
+        The last event, and the last one that was archived.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._waiting = set[int]()
+        with ledger.transaction("DEFERRED"), ledger.content_errors():
+            self.last, self.checkpoint = ledger.last_numbers()[0], ledger.checkpoint()
+            book = Book(config_of(ledger))
+            for _ in catch_up(book, ledger):
+                pass
+            # the log does not say that a forecast expired: the clock of its key does
+            expiring = [place for place, one in book.settings.items() if one.config.expire_after is not None]
+            self._expire_as = {
+                name: book.config.at(place).expire_as
+                for name, place in ledger.rows(KEYS_LIKE, (json.dumps(expiring),))
+            }
+            names = iter(self._expire_as)
+            while some := list(islice(names, KEYS)):
+                book.fetch(some, ledger)
+                keys = [book.keys[name] for name in some]
+                for key in keys:
+                    self._waiting.update(book.query_numbers(key.entries()))
+                book.drop(keys)
+
+    def end_of(self, one: Record) -> tuple[str, int | None, Any, float | None]:
+        """The status of a forecast; the number of its closing, its outcome and the time of it, or None."""
+        if one.closed is not None and one.closed <= self.last:
+            return "withdrawn" if one.value is None else "settled", one.closed, one.value, one.closed_time
+        if one.key not in self._expire_as or one.number in self._waiting:
+            return "open", None, None, None
+        return "expired", None, self._expire_as[one.key], None
+
+
+KEYS = 1_000
+"""How many keys are loaded at a time."""
+KEYS_LIKE = "SELECT name, config FROM keys WHERE config IN (SELECT value FROM json_each(?)) ORDER BY number"
+"""The names and configurations of the keys that have one of some configurations."""
+
+
+def _frame(records: list[Record], moment: _Moment) -> pl.DataFrame:
+    """The forecasts with their outcomes, as of a moment."""
     import polars as pl
 
     by_class = pl.List(pl.Struct({"label": pl.String, "probability": pl.Float64}))
@@ -249,14 +296,12 @@ def _frame(records: list[Record], last: int) -> pl.DataFrame:
         "certificate": pl.Float64, "asked_at": pl.Float64, "settled_at": pl.Float64,
         "asked_number": pl.Int64, "settled_number": pl.Int64,
     }  # fmt: skip
-    return pl.DataFrame(
-        [_line(one, one.closed is None or one.closed > last) for one in records], schema=types, orient="row"
-    )
+    return pl.DataFrame([_line(one, *moment.end_of(one)) for one in records], schema=types, orient="row")
 
 
-def _line(one: Record, is_open: bool) -> tuple[Any, ...]:
-    closed, came, closed_time = (None, None, None) if is_open else (one.closed, one.value, one.closed_time)
-    status = "open" if is_open else "withdrawn" if came is None else "settled"
+def _line(
+    one: Record, status: str, closed: int | None, came: Any, closed_time: float | None
+) -> tuple[Any, ...]:
     number, of_classes = _number_or_classes(came)
     outcome = (None, came, None) if isinstance(came, str) else (number, None, of_classes)
     said = *_number_or_classes(one.hint), *_number_or_classes(one.probability)
