@@ -19,7 +19,7 @@ from onlinecal.engine import (
     read_config,
 )
 from onlinecal.forecasters.binary.cells import ROUNDS
-from tests.engine.scripts import CONFIG, kind_of
+from tests.engine.scripts import CONFIG, assert_sound, events_of, kind_of, script
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
@@ -201,3 +201,26 @@ def test_what_cannot_be_is_refused_before_a_ledger_is_made(tmp_path, given, told
     with pytest.raises(ValueError, match=told):
         Engine(tmp_path / "ledger", EngineConfig(KeyConfig(**given)))
     assert list(tmp_path.iterdir()) == []
+
+
+def shuffled(seed):
+    """Events of a script, many of them before others that they belong to, and with clocks that jump."""
+    rng, events = random.Random(seed), events_of(script(seed, 150))
+    return [one for _, one in sorted(enumerate(events), key=lambda one: one[0] + rng.choice([0, 0, 25]))]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_sent_again_is_answered_as_it_was_but_what_was_refused_is_judged_anew(seed, folder):
+    events, path = shuffled(seed), folder / "ledger.db"
+    some = len(events) // 2
+    with Engine(path, CONFIG, hot_keys=5, window=50) as engine:
+        first = engine.handle(events[:some])
+        # as after a crash: all from the beginning, with what had not come yet
+        second = engine.handle(events)
+        third = engine.handle(events)
+    taken_late = 0
+    for before, after in [*zip(first, second, strict=False), *zip(second, third, strict=True)]:
+        assert before == after or isinstance(before, Rejected)
+        taken_late += isinstance(before, Rejected) and not isinstance(after, Rejected)
+    assert taken_late > 0
+    assert_sound(path)

@@ -79,8 +79,8 @@ class Piece(NamedTuple):
     """Lines that follow each other in an input; `start` is where the first begins, in bytes.
 
     `path` is None for inputs without positions. A piece that is not `complete` is the last line of an input
-    that ends without a newline: more of it may come later. `mark(position)` is what is noted beside a
-    position.
+    that ends without a newline: more of it may come later, so its position is not noted. `mark(position)` is
+    what is noted beside a position.
     """
 
     lines: list[bytes]
@@ -164,18 +164,25 @@ def read_stream(descriptor: int, stop: Stop) -> Iterator[Piece | None]:
 
 
 def read_files(
-    paths: Iterable[Path], noted: Callable[[str], Noted | None], stop: Stop
+    paths: Iterable[Path], noted: Callable[[str], Noted | None] | None, stop: Stop
 ) -> Iterator[Piece | None]:
     """The lines of files and folders, in the order given, each file up to its end.
 
-    `noted(path)` says how far a file was answered before: it is read on from there. Raises OSError, which
-    names it, for a file that cannot be read, when the lines before it were taken.
+    `noted(path)` says how far a file was answered before: it is read on from there, and since it will be so
+    again, a last line without its newline is left for then. Without `noted` all is read. Raises OSError,
+    which names it, for a file that cannot be read, when the lines before it were taken.
     """
     for path in dict.fromkeys(chain.from_iterable(map(listed, paths))):
         name = str(path)
         try:
             with opened(path) as file:
-                yield from lines_of(name, file, noted(name), stop)
+                before = None if noted is None else noted(name)
+                for piece in lines_of(name, file, before, stop):
+                    if piece.complete or noted is None:
+                        yield piece
+                    else:
+                        told = "ends inside a line, which is left until its newline has come"
+                        print(f"onlinecal: {printable(name)} {told}", file=sys.stderr)
         except UNREADABLE as error:
             # what was read so far is answered first
             yield None
@@ -192,12 +199,15 @@ def check_inputs(paths: Iterable[Path]) -> None:
 
 
 def listed(path: Path) -> list[Path]:
-    """A file itself; a folder's *.jsonl and *.jsonl.gz by name, but for those that begin with a dot."""
-    whole = path.absolute()
+    """A file itself; a folder's *.jsonl and *.jsonl.gz by name, but for those that begin with a dot.
+
+    Links and dots are resolved: one file is read once, and has one position, whatever it is called.
+    """
+    whole = path.resolve()
     if not whole.is_dir():
         return [whole]
     named = (one for one in sorted(whole.iterdir()) if one.name.endswith((".jsonl", ".jsonl.gz")))
-    return [one for one in named if one.is_file() and not one.name.startswith(".")]
+    return [one.resolve() for one in named if one.is_file() and not one.name.startswith(".")]
 
 
 def opened(path: Path) -> BinaryIO:

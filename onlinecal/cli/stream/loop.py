@@ -66,7 +66,8 @@ def run(
         with counting() as compiled, Engine(ledger, settings, hot_keys=hot_keys) as engine:
             told, is_read = Progress(engine, quiet), True
             if paths:
-                pieces = read_files(paths, lambda path: engine.noted(key_of(path)) if resume else None, stop)
+                noted = (lambda path: engine.noted(key_of(path))) if resume else None
+                pieces = read_files(paths, noted, stop)
             else:
                 pieces = read_stream(sys.stdin.fileno(), stop)
             for gathered in gather(pieces, most):

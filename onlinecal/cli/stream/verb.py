@@ -38,8 +38,8 @@ def stream(
         bool,
         Option(
             "--resume",
-            help="Read each file on from where the ledger has noted that it was answered. Without it all is "
-            "read again, and answered again as it was.",
+            help="Read each file on from where the ledger has noted that it was answered, so that nothing is "
+            "judged twice. A last line waits for its newline. Without --resume all is read.",
         ),
     ] = False,
     config: Config = None,
@@ -57,8 +57,8 @@ def stream(
 
     Stop it with SIGTERM (or Ctrl-C, exit code 130): it writes the answers of the batch at hand and leaves;
     --resume then goes on from there. After a crash, or when nobody reads the answers any more (exit code
-    141), start it without --resume: answers may have been lost on their way out, and events that come again
-    are answered as the first time.
+    141), start it without --resume: answers may have been lost on their way out. Events that were accepted
+    are answered as the first time; those that were refused are judged anew.
 
     Examples:
 

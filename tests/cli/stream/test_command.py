@@ -58,16 +58,15 @@ def test_a_trickle_is_answered_at_once_and_half_a_line_waits_for_the_other_half(
 def test_every_wrong_line_is_answered_and_the_rest_goes_on(ledger, file):
     wrong = [b"", b"{", b'{"type": "quer"}', b"x" * 100_000, b"\xff\xfe", b"[" * 10_000, b"null"]
     lines = b"\n".join([lines_of([query(0)]).strip(), *wrong, lines_of([query(1)])])
-    # the last line has no end yet, and is answered again when it has
     file.write_bytes(lines[:-10])
-    answer = stream("--ledger", ledger, "--input", file, "--resume")
+    answer = stream("--ledger", ledger, "--input", file)
     answers = [json.loads(line) for line in answer.stdout_bytes.splitlines()]
     assert [one["type"] for one in answers] == ["forecast", *["rejected"] * (len(wrong) + 1)]
     assert "100000 bytes" in answers[4]["detail"]
     assert "8 rejected" in answer.stderr
     file.write_bytes(lines)
-    again = stream("--ledger", ledger, "--input", file, "--resume").stdout_bytes
-    assert b"".join([*answer.stdout_bytes.splitlines(keepends=True)[:-1], again]) == expected(lines)
+    again = stream("--ledger", ledger, "--input", file).stdout_bytes
+    assert [*answer.stdout_bytes.splitlines()[:-1], again.splitlines()[-1]] == expected(lines).splitlines()
 
 
 def test_a_line_without_end_does_not_fill_the_memory(ledger, file):

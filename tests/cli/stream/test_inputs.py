@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 import subprocess
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from onlinecal.cli.stream.inputs import MOST_BYTES, WINDOW, Gathered, LineCutter, LongLine, Piece, gather
 from onlinecal.engine.events import LONGEST_LINE, decode
-from tests.cli.stream.events import COMMAND, append, expected, late, lines_of, query, stream
+from tests.cli.stream.events import COMMAND, append, expected, late, lines_of, outcome, query, stream
 
 
 def queries(*numbers):
@@ -206,3 +207,33 @@ def test_long_lines_make_small_batches():
     batches = [len(one.lines) for one in gather([Piece([b"x" * LONGEST_LINE] * 16)] * 60, 8192)]
     assert max(batches) * LONGEST_LINE < 2 * MOST_BYTES
     assert sum(batches) == 960
+
+
+@pytest.mark.parametrize("pack, end", [(bytes, ""), (gzip.compress, ".gz")], ids=["plain", "gzip"])
+def test_of_a_file_that_grows_no_line_is_answered_before_its_end_or_twice(ledger, tmp_path, pack, end):
+    """An outcome that comes before its query is refused once, and stays refused."""
+    said = "onlinecal: {} ends inside a line, which is left until its newline has come\n"
+    lines = lines_of([outcome(1), outcome(2)]) + late(30, delay=5)
+    file, done, answers, rng = tmp_path / f"a.jsonl{end}", 0, b"", random.Random(1)
+    while done < len(lines):
+        size = rng.randrange(1, 400)
+        append(file, pack(lines[done : done + size]))
+        done = min(done + size, len(lines))
+        told = stream("--ledger", ledger, "--input", file, "--resume", "--quiet")
+        answers += told.stdout_bytes
+        assert answers.count(b"\n") == lines[:done].count(b"\n")
+        is_whole = lines[done - 1 : done] == b"\n"
+        assert told.stderr == ("" if is_whole else said.format(file))
+    assert answers == expected(lines)
+
+
+def test_a_file_has_one_position_whatever_it_is_called(ledger, tmp_path, monkeypatch):
+    file, link, folder = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "sub"
+    file.write_bytes(queries(1, 2))
+    link.symlink_to(file)
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert resumed(ledger, "../a.jsonl", link, tmp_path)[0] == ids(1, 2)
+    append(file, queries(3))
+    assert resumed(ledger, link)[0] == ids(3)
+    assert resumed(ledger, tmp_path, folder / ".." / "a.jsonl")[0] == []
