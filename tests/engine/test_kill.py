@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from types import SimpleNamespace
@@ -174,3 +177,79 @@ def test_a_command_that_is_killed_two_hundred_times():
         for seed in range(10):
             with quick_folder() as folder:
                 killed_commands(fed, folder, seed, kills=20)
+
+
+def resumed_after(fed, folder, seed, kills):
+    """Kill the command that goes on with --resume again and again: each run answers what comes next, once."""
+    rng, answers, done, end = random.Random(seed), fed.answers, 0, b""
+    file, ledger = folder / "events.jsonl", folder / "ledger.db"
+    Engine(ledger, CONFIG).close()
+    file.touch()
+    for number in range(kills + 1):
+        # the file grows, up to inside of a line
+        held, lines = file.stat().st_size, b"\n".join(fed.lines) + b"\n"
+        more = len(lines) if number == kills else held + rng.randrange(len(lines) // (kills // 2 + 1))
+        with open(file, "ab") as appended:
+            appended.write(lines[held:more])
+        command = [sys.executable, "-c", STREAM, "stream", "--ledger", str(ledger), "--quiet", "--resume"]
+        command += ["--batch", str(rng.randint(1, 60)), "--hot-keys", "4", "--input", str(file)]
+        out = folder / f"{number}.jsonl"
+        with open(out, "wb") as answered, subprocess.Popen(command, stdout=answered) as process:
+            if number < kills:
+                while process.poll() is None and not out.stat().st_size and rng.random() < 0.9:
+                    time.sleep(0.02)
+                time.sleep(rng.random() ** 2 * 0.2)
+                process.kill()
+        told = out.read_bytes()
+        # what was in the ledger when it was killed is not given again
+        place = answers.find(told, done)
+        assert place >= done
+        done, end = place + len(told), told
+        done -= len(told) - (told.rfind(b"\n") + 1)
+    assert process.returncode == 0
+    assert answers.endswith(end)
+    assert_same_ledgers(ledger, fed.path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [6, 60])
+def test_a_command_that_is_killed_and_resumes_judges_nothing_twice(kills):
+    with undisturbed(3, 100 * kills, keys=40) as fed, quick_folder() as folder:
+        resumed_after(fed, folder, kills, kills)
+
+
+def asked_until_killed(port, batches, answers, process, rng):
+    """Send batches that are not answered yet, until the server is killed at some moment."""
+    end = time.monotonic() + rng.random() ** 2 * 0.5 if rng is not None else None
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as server:
+        while len(answers) < len(batches):
+            if end is not None:
+                threading.Timer(max(0.0, end - time.monotonic()), process.kill).start()
+                end = None
+            server.request("POST", "/events", batches[len(answers)])
+            answers.append(server.getresponse().read())
+
+
+def served_after(fed, folder, seed, kills):
+    """Kill the server again and again, and send what it did not answer again."""
+    pytest.importorskip("uvicorn", reason="needs the extra serve")
+    rng, answers, ledger = random.Random(seed), list[bytes](), folder / "ledger.db"
+    parts = list(batches(rng, fed.lines, 30))
+    Engine(ledger, CONFIG).close()
+    for number in range(kills + 1):
+        command = [sys.executable, "-c", STREAM, "stream", "serve", "--ledger", str(ledger), "--port", "0"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            found = re.search(r"listening on http://127.0.0.1:(\d+)", process.stderr.readline())
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                last = number == kills
+                asked_until_killed(int(found[1]), parts, answers, process, None if last else rng)
+            process.kill()
+    assert b"".join(answers) == fed.answers
+    assert_same_ledgers(ledger, fed.path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [5, 60])
+def test_a_server_that_is_killed_answers_what_is_sent_again_as_if_nothing_had_happened(kills):
+    with undisturbed(4, 120 * kills, keys=40) as fed, quick_folder() as folder:
+        served_after(fed, folder, kills, kills)
