@@ -81,3 +81,5 @@ def test_a_query_without_a_time_has_that_of_its_key():
         engine.handle([Query("a", "k", None, 100.0), Query("b", "k"), Query("c", "other")])
         engine.handle([Outcome(id, 1, None, 99.0) for id in "abc"])
         assert engine.overview().early == 2
+        metrics = pytest.importorskip("onlinecal.engine.http.metrics", reason="needs the extra serve")
+        assert b"\nonlinecal_early_outcomes_total 2.0\n" in metrics.as_text(engine.overview())

@@ -32,8 +32,9 @@ def check(
 ) -> None:
     """Replay a whole ledger: every forecast and every state must come out as it is written there.
 
-    Where older events were archived, the replay starts from the states behind them; archives have to have the
-    digests that the ledger keeps of them. Reads only. Exit code 1 if anything differs.
+    Each row is compared with its checksum, too. Where older events were archived, the replay starts from the
+    states behind them; archives have to have the digests that the ledger keeps of them. Reads only. Exit code
+    1 if anything differs.
 
     Example:
 

@@ -1,8 +1,9 @@
 """Whether a ledger is sound, and what can be saved of one that is not.
 
-`check_ledger` replays the whole log: every forecast and every state must come out as it is written. `examine`
-collects what an operator needs to know, also of a ledger that cannot be opened any more; it leaves out what
-it cannot find out. `repair_ledger` plays what can be read into a new ledger.
+`check_ledger` compares each row with its sum, and replays the whole log: every forecast and every state must
+come out as it is written. `examine` collects what an operator needs to know, also of a ledger that cannot be
+opened any more; it leaves out what it cannot find out. `repair_ledger` plays what can be read into a new
+ledger.
 """
 
 from __future__ import annotations
