@@ -233,6 +233,7 @@ ByColumns = Sequence[Sequence[Any]]
 
 def recalled(row: tuple[Any, ...]) -> Record:
     """A record of a row of `RECORDS`; ValueError if one of the rows that it consists of is damaged."""
+    # the rows of the query, of its key and of its closing follow each other, each with its sum at its end
     check_sum("queries", row, 0, 7)
     check_sum("keys", row, 8, 11)
     number, id, _, hint, time, probability, certificate = row[:7]
@@ -246,10 +247,13 @@ def recalled(row: tuple[Any, ...]) -> Record:
 
 def logged(row: tuple[Any, ...]) -> Logged:
     """An event of a row of `LOG`, whose sum is not looked at; ValueError if it makes no sense."""
-    number, key, id, closes, _, _, third, fourth, fifth, sixth, seventh, _ = row
+    # behind these four comes the row of the closing, or of the query
+    number, key, id, closes = row[:4]
     if closes:
-        return Logged(number, key, id, True, fourth, loaded_outcome(third), None, None)
-    return Logged(number, key, id, False, fifth, loaded(fourth), loaded(sixth), seventh)
+        _, _, value, time = row[4:8]
+        return Logged(number, key, id, True, time, loaded_outcome(value), None, None)
+    _, _, _, hint, time, probability, certificate = row[4:11]
+    return Logged(number, key, id, False, time, loaded(hint), loaded(probability), certificate)
 
 
 def sound_event(row: tuple[Any, ...]) -> Logged:
