@@ -182,14 +182,14 @@ class Ledger:
 
         In a DEFERRED one the block reads the ledger as it is at one moment, whatever is written meanwhile.
         """
-        self.connection.execute(f"BEGIN {kind}")
+        self.rows(f"BEGIN {kind}")
         try:
             yield
-            self.connection.execute("COMMIT")
+            self.rows("COMMIT")
         finally:
             # SQLite may have ended it by itself after an error
             if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
+                self.rows("ROLLBACK")
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         """All rows that a statement finds."""

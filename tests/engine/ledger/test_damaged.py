@@ -197,7 +197,8 @@ SOME = PLAIN[::3]
     "statement", [one if one in SOME else pytest.param(one, marks=pytest.mark.slow) for one in PLAIN]
 )
 def test_so_it_is_where_the_whole_log_is_replayed(ledger, folder, statement):
-    sums = not statement.startswith(("DROP", "ALTER"))
+    # a replay from the beginning does not notice other ids
+    sums = not statement.startswith(("DROP", "ALTER", "UPDATE queries SET id"))
     start = "DELETE FROM states", "UPDATE about SET value = 0 WHERE name = 'tail'"
     changed(ledger, *start, statement, with_sums=sums)
     # of states that are gone nothing was changed
