@@ -381,6 +381,8 @@ def _salvage(
     tables = {name: list(_readable(ledger, name, lost)) for name in ("keys", "queries", "closings")}
     for table, found in tables.items():
         doubtful += [schema.in_words(table, row[0]) for row in found if not schema.is_sound(row)]
+    for table in ("queries", "closings"):
+        tables[table] = _once(table, tables[table], lost)
     names = {row[0]: row[1] for row in tables["keys"]}
     asked = {row[0]: (row[2], row[1]) for row in tables["queries"]}
     rows: list[tuple[Any, ...]] = [(row[0], row[2], row[1], 0, *row) for row in tables["queries"]]
@@ -403,6 +405,15 @@ def _salvage(
                 lost.append(f"event {number}, of {id!r}, makes no sense: {error}")
     lost += _missing(ledger, [row[0] for row in rows], start)
     return log, names
+
+
+def _once(table: str, rows: list[tuple[Any, ...]], lost: list[str]) -> list[tuple[Any, ...]]:
+    """Of queries that have one id, and of closings of one query, one: that with its sum if there is one."""
+    chosen = dict[Any, tuple[Any, ...]]()
+    for row in sorted(rows, key=lambda row: not schema.is_sound(row)):
+        if (first := chosen.setdefault(row[1], row)) is not row:
+            lost.append(f"{table}: number {row[0]} is about {row[1]!r}, as number {first[0]} is")
+    return list(chosen.values())
 
 
 def _missing(ledger: Ledger, numbers: list[int], start: int) -> Iterator[str]:
