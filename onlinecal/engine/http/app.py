@@ -11,10 +11,9 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
-from msgspec import Meta, Struct
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,8 +32,10 @@ from onlinecal.engine.events import (
     items_of,
 )
 from onlinecal.engine.fields import BYTE_ORDER_MARK, LONGEST_NAME, is_name
-from onlinecal.engine.http.gate import LOOPBACK_NAMES, Gate, read_body, size_of_body
+from onlinecal.engine.http.bodies import LARGE, Body, Room, check_size
+from onlinecal.engine.http.gate import LOOPBACK_NAMES, Gate
 from onlinecal.engine.http.metrics import MEDIA_TYPE, as_text
+from onlinecal.engine.http.parameters import Choice, Name, Whole, parameters_of
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.watch.overview import NamedSummary, Overview
 
@@ -60,12 +61,8 @@ MOST_EVENTS = 10_000
 PATIENCE = 10.0
 """Seconds in which a body must arrive, once it is read."""
 
-READ_AT_ONCE = 32
-"""How many large bodies are read and answered at a time; others wait."""
-
-LARGE = 1 << 14
-"""A body with so many bytes is large: it waits until there is room for it, and a thread of its own reads
-it."""
+ANSWERED_AT_ONCE = 32
+"""How many large bodies are made into events and answered at a time; others wait."""
 
 MOST_WATCHED = 100
 """How many keys of each kind in an overview a request may ask for."""
@@ -124,16 +121,29 @@ def create_app(
 
     Raises ValueError for a token that is too short.
     """
-    room, read_routes, routes = asyncio.Semaphore(READ_AT_ONCE), ReadRoutes(engine), list[Route]()
+    read_routes, routes = ReadRoutes(engine), list[Route]()
+    room, answering = Room(), asyncio.Semaphore(ANSWERED_AT_ONCE)
     for path, wanted in TAKEN.items():
-        take = EventRoute(engine, room, wanted, largest_body, most_events, patience)
+        take = EventRoute(engine, room, answering, wanted, largest_body, most_events, patience)
         routes.append(Route(path, take, methods=["POST"]))
     for name in ("certificate", "keys", "watch", "metrics", "health"):
         routes.append(Route(f"/{name}", getattr(read_routes, name)))
     for path, (name, media_type) in PAGE.items():
         content = (files("onlinecal.engine.http") / "static" / name).read_bytes()
-        routes.append(Route(path, Response(content, media_type=media_type), methods=["GET"]))
+        routes.append(Route(path, FileRoute(Response(content, media_type=media_type)), methods=["GET"]))
     return Gate(Router(routes, redirect_slashes=False), token, hosts, frozenset({*PAGE, "/health"}))
+
+
+@dataclass
+class FileRoute:
+    """A route that always has the same answer."""
+
+    answer: Response
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        parameters_of(scope)
+        await self.answer(scope, receive, send)
 
 
 @dataclass
@@ -144,7 +154,8 @@ class EventRoute:
     """
 
     engine: AsyncEngine
-    room: asyncio.Semaphore
+    room: Room
+    answering: asyncio.Semaphore
     wanted: type[Incoming] | None
     largest: int
     most: int
@@ -152,15 +163,21 @@ class EventRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        async with self.room if size_of_body(scope, self.largest) >= LARGE else nullcontext():
-            answer = await self._answer(scope, receive)
+        parameters_of(scope)
+        check_size(scope, self.largest)
+        body = Body(self.room)
+        try:
+            data = await body.read(receive, self.largest, self.patience)
+            async with self.answering if len(data) > LARGE else nullcontext():
+                answer = await self._answer(scope, data)
+        finally:
+            body.leave()
         await answer(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Response:
-        body = await read_body(receive, self.largest, self.patience)
+    async def _answer(self, scope: Scope, body: bytes) -> Response:
         content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
         given = body, content_type, self.most, self.wanted
-        form, events = read(*given) if len(body) < LARGE else await asyncio.to_thread(read, *given)
+        form, events = read(*given) if len(body) <= LARGE else await asyncio.to_thread(read, *given)
         answers = await self.engine.handle(events)
         if form == "lines":
             return Response(encode_lines(answers), media_type=LINES)
@@ -194,22 +211,10 @@ def read(
     return form, [decode(part, wanted) for part in parts]
 
 
-class RequestParameters(Struct):
-    """The parameters that a request may have; `keys` is how many of each kind an overview shows."""
-
-    key: str | None = None
-    offset: Annotated[int, Meta(ge=0, le=1 << 62)] = 0
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
-    order: Literal["met", "largest"] = "met"
-    keys: Annotated[int, Meta(ge=1, le=MOST_WATCHED)] = 10
-
-
-def parameters_of(request: Request) -> RequestParameters:
-    """The parameters of a request."""
-    try:
-        return msgspec.convert(dict(request.query_params), RequestParameters, strict=False)
-    except msgspec.ValidationError as error:
-        raise HTTPException(400, f"{error}, got {request.url.query[:200]!r}") from None
+KEY = {"key": Name()}
+PART = {"offset": Whole(0, 1 << 62, 0), "limit": Whole(1, 1_000, 100), "order": Choice("met", "largest")}
+WATCHED = {"keys": Whole(1, MOST_WATCHED, 10)}
+"""The parameters of the routes that read."""
 
 
 class ReadRoutes:
@@ -222,13 +227,9 @@ class ReadRoutes:
 
     async def certificate(self, request: Request) -> Response:
         """GET /certificate: the certificate of all keys together, or with ?key= of one."""
-        key = parameters_of(request).key
+        key = parameters_of(request.scope, KEY)["key"]
         if key is None:
             return json(await self._engine.total())
-        if not is_name(key):
-            raise HTTPException(
-                400, f"key must have 1 to {LONGEST_NAME} characters, no NUL, got {key[:40]!r}"
-            )
         summary = await self._engine.summary(key)
         if summary is None:
             raise HTTPException(404, f"no forecast was asked for with key {key!r}")
@@ -236,13 +237,13 @@ class ReadRoutes:
 
     async def keys(self, request: Request) -> Response:
         """GET /keys: a part of the list of all keys, or those with the largest certificate per round."""
-        page = parameters_of(request)
-        if page.order == "met":
-            lines = await self._engine.keys(page.offset, page.limit)
-        elif page.offset:
-            raise HTTPException(400, f"offset goes with order=met, got {page.offset}")
+        part = parameters_of(request.scope, PART)
+        if part["order"] == "met":
+            lines = await self._engine.keys(part["offset"], part["limit"])
+        elif part["offset"]:
+            raise HTTPException(400, f"offset goes with order=met, got {part['offset']}")
         else:
-            lines = await self._engine.largest(page.limit)
+            lines = await self._engine.largest(part["limit"])
         return json({"keys": list(map(as_object, lines))})
 
     async def watch(self, request: Request) -> Response:
@@ -256,18 +257,19 @@ class ReadRoutes:
         return Response(as_text(await self._overview(request)), media_type=MEDIA_TYPE)
 
     async def _overview(self, request: Request) -> Overview:
-        limit = parameters_of(request).keys
+        limit = parameters_of(request.scope, WATCHED)["keys"]
         if self._last_overview is None or time.monotonic() > self._last_overview[0]:
             overview = await self._engine.overview(MOST_WATCHED)
             self._last_overview = time.monotonic() + FRESH, overview
         last = self._last_overview[1]
         return msgspec.structs.replace(last, largest=last.largest[:limit], alarmed=last.alarmed[:limit])
 
-    async def health(self, _: Request) -> Response:
+    async def health(self, request: Request) -> Response:
         """GET /health: whether the ledger can be read.
 
         An engine may be busy for long, as with the first sums over many keys; it counts as well for a minute.
         """
+        parameters_of(request.scope)
         now = time.monotonic()
         if self._health_check is None or self._health_check[1].done():
             self._health_check = now, asyncio.ensure_future(self._engine.keys(0, 1))

@@ -1,4 +1,4 @@
-"""The checks that a request has to pass first: who may ask, from which page, and how much.
+"""The checks that a request has to pass first: who may ask, and from which page.
 
 (Starlette's own check of hosts answers a bare 400 that does not say what is wrong, and only its newer
 releases read the name [::1].)
@@ -6,9 +6,10 @@ releases read the name [::1].)
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import re
+from http import HTTPStatus
+from typing import Protocol
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -16,6 +17,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from onlinecal.engine.ledger.file import LedgerError
+
+CONTRACT = "https://onlinecal.github.io/onlinecal/engine-contract.html"
+"""The page that says what there is to ask for."""
 
 LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 
@@ -32,6 +36,44 @@ HEADERS = [
     (b"x-content-type-options", b"nosniff"),
 ]  # fmt: skip
 """The headers of every answer."""
+
+
+CALLER = "caller"
+"""Under this name the `state` of a request's scope has the connection that it came on."""
+
+
+class Caller(Protocol):
+    """Where a request came from."""
+
+    is_surplus: bool
+    """Whether there were too many connections already: then its requests are refused."""
+
+    def admit(self) -> None:
+        """The request has the token, or none is needed."""
+
+    def answered(self) -> None:
+        """The answer to a request was sent."""
+
+
+class AnyCaller:
+    """Where all requests come from if another server runs the application."""
+
+    is_surplus = False
+
+    def admit(self) -> None:
+        """Nothing happens."""
+
+    def answered(self) -> None:
+        """Nothing happens."""
+
+
+ANY_CALLER = AnyCaller()
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Where a request came from."""
+    caller: Caller = scope.get("state", {}).get(CALLER, ANY_CALLER)
+    return caller
 
 
 class Gate:
@@ -62,13 +104,21 @@ class Gate:
             await self.app(scope, receive, send)
             return
 
+        caller = caller_of(scope)
+
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *HEADERS]
             await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                caller.answered()
 
         try:
+            if caller.is_surplus:
+                raise HTTPException(503, "too many connections: try again", {"connection": "close"})
             self._check(scope)
+            if scope["path"] not in self._public:
+                caller.admit()
             # routes that find an "app" in their scope raise refusals, instead of answering them
             scope["app"] = self
             await self.app(scope, receive, with_headers)
@@ -76,8 +126,8 @@ class Gate:
             refusal = error if isinstance(error, HTTPException) else HTTPException(503, str(error))
             status, detail = refusal.status_code, refusal.detail
             if detail in ("Not Found", "Method Not Allowed"):
-                detail += f": {scope['method']} {scope['path']}, see docs/engine-contract.md"
-            body = msgspec.json.encode({"error": detail})
+                detail += f": {scope['method']} {scope['path']}, see {CONTRACT}"
+            body = error_of(detail)
             answer = Response(body, status, refusal.headers, "application/json")
             await answer(scope, receive, with_headers)
 
@@ -99,6 +149,25 @@ class Gate:
                 raise HTTPException(401, detail, {"www-authenticate": "Bearer"})
 
 
+def error_of(detail: str) -> bytes:
+    """A refusal in JSON."""
+    return msgspec.json.encode({"error": detail})
+
+
+def farewell(status: int, detail: str) -> bytes:
+    """The answer, head and body, to a client whose request cannot be read to its end."""
+    body = error_of(detail)
+    headers = [
+        *HEADERS,
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+    ]
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
+    lines += [name + b": " + value for name, value in headers]
+    return b"\r\n".join([*lines, b"", body])
+
+
 def check_token(token: str) -> str:
     """A token, checked: it can stand in a header, and is hard to guess."""
     if not re.fullmatch(r"[!-~]{16,}", token):
@@ -110,37 +179,3 @@ def name_of(host: bytes) -> bytes:
     """A Host header without its port; empty if it is none."""
     match = _host.fullmatch(host)
     return match[1].lower() if match else b""
-
-
-def size_of_body(scope: Scope, largest: int) -> int:
-    """The size of the body, or an upper bound; it is refused if it is too large, or compressed."""
-    headers = dict(scope["headers"])
-    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
-        raise cut_off(415, "compressed bodies are not read")
-    size = int(headers.get(b"content-length", 0))
-    if size > largest:
-        raise cut_off(413, f"a body may have {largest} bytes")
-    return largest if b"transfer-encoding" in headers else size
-
-
-async def read_body(receive: Receive, largest: int, patience: float) -> bytes:
-    """The request's body; it is refused if it is too large (the rest is not read), or too slow."""
-    body, more = b"", True
-    try:
-        async with asyncio.timeout(patience):
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise cut_off(400, "the request was not complete")
-                body += message.get("body", b"")
-                if len(body) > largest:
-                    raise cut_off(413, f"a body may have {largest} bytes")
-                more = message.get("more_body", False)
-    except TimeoutError:
-        raise cut_off(408, f"the body did not arrive in {patience:g} s") from None
-    return body
-
-
-def cut_off(status: int, detail: str) -> HTTPException:
-    """A refusal that ends the connection, since the rest of a body may still come on it."""
-    return HTTPException(status, detail, {"connection": "close"})

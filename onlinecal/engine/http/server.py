@@ -12,12 +12,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any, cast
 
 import uvicorn
 
 from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.http.app import LARGEST_BODY, PATIENCE, create_app
-from onlinecal.engine.http.gate import LOOPBACK_NAMES
+from onlinecal.engine.http.connections import Connections
+from onlinecal.engine.http.gate import LOOPBACK_NAMES, farewell
 from onlinecal.engine.watch.overview import RateLimit
 
 TOKEN_VARIABLE = "ONLINECAL_TOKEN"
@@ -80,13 +82,17 @@ async def serve(
 
     Parameters
     ----------
-    engine, token, largest_body, patience
+    engine, token, largest_body
         As in `create_app`.
+    patience
+        Seconds in which the head of a request must arrive, then its body, and in which some of an answer must
+        be taken.
     host, port
         Where to listen; port 0 takes one that is free. Other addresses than loopback need a token.
     connections
-        How many there may be: where there are as many, requests are answered with 503. Systems often allow
-        a process 1,024 open files.
+        How many there may be. A new one takes the place of one that is owed no answer, first of one without
+        the token; where there is none, its requests are answered with 503. Systems often allow a process
+        1,024 open files.
     silence
         Seconds that a connection may last between two requests.
     grace
@@ -106,7 +112,8 @@ async def serve(
     app = create_app(engine, token=token, largest_body=largest_body, patience=patience, hosts=hosts)
     config = uvicorn.Config(
         app,
-        http="httptools",
+        # any maker of protocols will do
+        http=cast(Any, Connections(connections, patience, farewell)),
         ws="none",
         lifespan="off",
         log_level="warning",
@@ -115,7 +122,6 @@ async def serve(
         proxy_headers=False,
         server_header=False,
         backlog=BACKLOG,
-        limit_concurrency=connections,
         timeout_keep_alive=silence,
         timeout_graceful_shutdown=grace,
     )

@@ -1,10 +1,9 @@
 """The engine over HTTP: routes and statuses, numbers for Prometheus; who may ask, and how much."""
 
-import asyncio
 import json
 import re
+import tomllib
 import warnings
-from functools import partial
 from unittest.mock import Mock
 
 import msgspec
@@ -28,7 +27,8 @@ from onlinecal.engine import (
     Withdraw,
 )
 from onlinecal.engine.http import app
-from onlinecal.engine.http.app import LARGE, STATUS, create_app
+from onlinecal.engine.http.app import STATUS, create_app
+from tests import ROOT
 
 with warnings.catch_warnings():
     # newer starlettes would rather have another httpx
@@ -217,27 +217,39 @@ def test_more_events_than_a_body_may_hold_are_refused_before_they_are_read(engin
         assert len(client.post("/query", json=events[1:]).json()) == 10
 
 
-async def test_large_bodies_wait_until_there_is_room_for_them(engine):
-    lines = b'{"type": "query", "id": "q", "key": "k"}\n'.ljust(LARGE) + b"\n"
-    room, answered = asyncio.Semaphore(0), asyncio.Event()
-    route = app.EventRoute(AsyncEngine(engine), room, None, 1 << 20, 10, 10.0)
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("kye=a", "unknown parameter 'kye'"),
+        ("=", "unknown parameter ''"),
+        ("key", "key must be|unknown"),
+        ("key=a&key=b", "once|unknown"),
+        ("key=%ff", "UTF-8"),
+    ],
+)
+def test_a_parameter_that_a_route_does_not_know_is_refused_by_every_route(client, engine, query, named):
+    for route in client.app.app.routes:
+        for method in route.methods:
+            event = {"json": {"id": "q", "key": "k"}} if method == "POST" else {}
+            answer = client.request(method, f"{route.path}?{query}", **event)
+            assert answer.status_code == 400
+            assert method == "HEAD" or re.search(named, answer.json()["error"])
+    assert engine.total().events == 0
 
-    async def receive(body):
-        return {"type": "http.request", "body": body}
 
-    async def send(message):
-        answered.set()
+def test_a_parameter_of_one_route_is_unknown_to_another_which_says_what_it_takes(client):
+    answer = client.get("/keys", params={"key": "k"})
+    told = "unknown parameter 'key': GET /keys takes offset and limit and order"
+    assert (answer.status_code, answer.json()["error"]) == (400, told)
+    assert client.get("/certificate?limit=3").json()["error"].endswith("GET /certificate takes key")
+    assert client.get("/health?verbose=1").json()["error"].endswith("GET /health takes no parameters")
 
-    for body in (lines[:100], lines):
-        scope = {"type": "http", "headers": [(b"content-length", str(len(body)).encode())]}
-        call = asyncio.create_task(route(scope, partial(receive, body), send))
-        if body is lines:
-            await asyncio.sleep(0.1)
-            assert not answered.is_set()
-            room.release()
-        await call
-        assert answered.is_set()
-        answered.clear()
+
+def test_what_leads_to_the_contract_is_the_address_of_its_page(client):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = client.get("/nothing").json()["error"].partition(", see ")[2]
+    assert page == f"{project['urls']['Documentation']}/engine-contract.html"
+    assert (ROOT / "docs" / "engine-contract.md").exists()
 
 
 def test_a_ledger_that_cannot_be_written_is_a_503(client, engine, monkeypatch):

@@ -18,7 +18,7 @@ pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 import httpx
 
-from onlinecal.engine import AsyncEngine, Engine
+from onlinecal.engine import AsyncEngine, Engine, Rejected
 from onlinecal.engine.http.server import is_loopback, read_token, serve
 from onlinecal.engine.watch import overview
 
@@ -26,6 +26,7 @@ TOKEN = "correct-horse-battery"
 SERVE = "import sys; from onlinecal.cli.stream.serve import serve; import typer; typer.run(serve)"
 HEAD = b"Host: 127.0.0.1\r\n"
 HEALTH = b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n"
+PAGE = b"GET /page.js HTTP/1.1\r\n" + HEAD + b"\r\n"
 BODY = b"POST /query HTTP/1.1\r\n" + HEAD + b"Content-Length: 50\r\n\r\n{"
 NO_REQUEST = b"\x16\x03\x01 no request\r\n\r\n"
 CHUNKED = b"POST /query HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -188,28 +189,37 @@ async def test_a_silent_connection_is_closed_after_its_last_request():
         writer.close()
 
 
-async def test_above_the_most_connections_requests_are_refused_until_others_end():
+async def test_above_the_most_connections_requests_are_refused_until_others_end(monkeypatch):
+    go_on = asyncio.Event()
+
+    async def handle(self, events):
+        await go_on.wait()
+        return [Rejected(None, "invalid", "never mind")] * len(events)
+
+    monkeypatch.setattr(AsyncEngine, "handle", handle)
+    whole = b"POST /query HTTP/1.1\r\n" + HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}"
     async with served(connections=3) as port:
-        others = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        others = [asyncio.create_task(asked(port, whole)) for _ in range(3)]
         await asyncio.sleep(0.1)
-        refused = await asked(port, BODY)
-        assert refused.startswith(b"HTTP/1.1 503 ")
-        for _, writer in others:
-            writer.close()
-        await asyncio.sleep(0.1)
+        for _ in range(2):
+            refused = await asked(port, BODY)
+            assert refused.startswith(b"HTTP/1.1 503 ")
+            assert b'"error":"too many connections' in refused
+        go_on.set()
+        assert [answer.split()[1] for answer in await asyncio.gather(*others)] == [b"422"] * 3
         assert b"200 OK" in await asked(port)
 
 
 async def test_clients_that_never_read_nor_finish_do_not_hold_up_the_end():
     clients = []
     async with served(grace=1, patience=1_000.0) as port:
-        for sent, times in ((HEALTH * 5_000, 20), (BODY, 1), (b"", 1), (b"POST /query HTTP/1.1\r\n", 1)):
-            clients.append(client := socket.create_connection(("127.0.0.1", port)))
-            client.setblocking(False)
-            with contextlib.suppress(BlockingIOError):
-                for _ in range(times):
-                    client.send(sent)
-                    await asyncio.sleep(0.01)
+        for sent in (PAGE * 30, BODY, b"", b"POST /query HTTP/1.1\r\n"):
+            clients.append(client := socket.socket())
+            # what is not read does not fit here, either
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 10)
+            client.connect(("127.0.0.1", port))
+            client.sendall(sent)
+        await asyncio.sleep(0.1)
         assert b"200 OK" in await asked(port)
         start = time.perf_counter()
     assert time.perf_counter() - start < 10
