@@ -212,27 +212,23 @@ async def test_a_client_with_the_token_is_served_whoever_holds_all_connections(s
             one.writer.close()
 
 
-async def test_who_does_not_take_the_answers_gives_way_and_is_closed():
+async def test_who_does_not_take_the_answers_gives_way_and_is_closed(small_buffers):
     page = b"GET /page.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * MOST_ON_THE_WAY
     with ExitStack() as stack:
 
         def never_reads(port):
             client = stack.enter_context(socket.socket())
-            # what is not read does not fit here, either
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 10)
             client.connect(("127.0.0.1", port))
             client.sendall(page)
             client.setblocking(False)
             return client
 
-        async with served(connections=3) as port:
-            for _ in range(3):
-                never_reads(port)
+        async with served(connections=3, patience=0.4, grace=1) as port:
+            client = [never_reads(port) for _ in range(3)][-1]
             await asyncio.sleep(0.2)
             assert await (await Client.at(port, HEALTH)).status() == b"200"
-        async with served(patience=0.3) as port:
-            client = never_reads(port)
-            await asyncio.sleep(1)
+            await asyncio.sleep(0.6)
             got = b""
             with suppress(ConnectionResetError):
                 async with asyncio.timeout(5):

@@ -210,12 +210,11 @@ async def test_above_the_most_connections_requests_are_refused_until_others_end(
         assert b"200 OK" in await asked(port)
 
 
-async def test_clients_that_never_read_nor_finish_do_not_hold_up_the_end():
+async def test_clients_that_never_read_nor_finish_do_not_hold_up_the_end(small_buffers):
     clients = []
     async with served(grace=1, patience=1_000.0) as port:
         for sent in (PAGE * 30, BODY, b"", b"POST /query HTTP/1.1\r\n"):
             clients.append(client := socket.socket())
-            # what is not read does not fit here, either
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 10)
             client.connect(("127.0.0.1", port))
             client.sendall(sent)
