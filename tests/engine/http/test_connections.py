@@ -224,11 +224,11 @@ async def test_who_does_not_take_the_answers_gives_way_and_is_closed(small_buffe
             client.setblocking(False)
             return client
 
-        async with served(connections=3, patience=0.4, grace=1) as port:
+        async with served(connections=3, patience=0.2, grace=1) as port:
             client = [never_reads(port) for _ in range(3)][-1]
             await asyncio.sleep(0.2)
             assert await (await Client.at(port, HEALTH)).status() == b"200"
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(1)
             got = b""
             with suppress(ConnectionResetError):
                 async with asyncio.timeout(5):
