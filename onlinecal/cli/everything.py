@@ -133,6 +133,7 @@ def warm_engine() -> None:
         ]
         engine.handle_lines(b"".join(asks))
         engine.handle_lines(b"".join(tells))
+        engine.overview()
     # keys that are all hot, one of which withdraws alone among many
     with Engine() as engine:
         engine.handle_lines(b"".join(asks))

@@ -130,6 +130,7 @@ class AsyncEngine:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._closing: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
 
     async def query(
         self,
@@ -168,6 +169,7 @@ class AsyncEngine:
 
     async def total(self) -> Total:
         """All keys together, as of now."""
+        await self._read_all_keys()
         return await self._ask(self.engine.total)
 
     async def summary(self, key: str) -> Summary | None:
@@ -180,10 +182,12 @@ class AsyncEngine:
 
     async def largest(self, limit: int = 10) -> list[NamedSummary]:
         """Names and summaries of the `limit` keys with the largest certificate per settled round."""
+        await self._read_all_keys()
         return await self._ask(lambda: self.engine.largest(limit))
 
     async def overview(self, limit: int = 10) -> Overview:
         """What an operator looks at, with up to `limit` keys of each kind."""
+        await self._read_all_keys()
         return await self._ask(lambda: self.engine.overview(limit))
 
     async def aclose(self) -> None:
@@ -211,6 +215,19 @@ class AsyncEngine:
             self._callers -= 1
             if not self._callers:
                 self._quiet.set()
+
+    async def _read_all_keys(self) -> None:
+        """Have all keys counted; those that are not in memory are read while batches go on."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read_cold_keys())
+        await asyncio.shield(self._reading)
+
+    async def _read_cold_keys(self) -> None:
+        reading = await self._ask(self.engine.begin_totals)
+        if reading is not None:
+            with self._calling():
+                await asyncio.to_thread(reading.read)
+            await self._ask(lambda: self.engine.finish_totals(reading))
 
     async def _ask(self, question: Callable[[], Result]) -> Result:
         """Ask the engine in its thread, between two batches."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
 from math import inf
 from pathlib import Path
 from typing import Self
@@ -21,15 +23,58 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
 from onlinecal.engine.ledger.schema import Noted, Record
 from onlinecal.engine.settings import all_settings
-from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, Total, Totals
+from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, Total
 from onlinecal.engine.watch.reliability import Reliability
+from onlinecal.engine.watch.totals import Totals
 from onlinecal.validation import check_count
 
 HOT_KEYS = 50_000
 WINDOW = 250_000
 """A state is written when the ledger has lacked it for so many events; a restart replays no more of them."""
 
+READ_TOGETHER, PAUSE = 64, 0.001
+"""A thread that reads keys beside the engine pauses after so many, for so many seconds."""
+
 Input = tuple[str | bytes, int] | tuple[str | bytes, int, bytes | None]
+
+
+class ColdReading:
+    """Reads the keys of a ledger that are not in memory, as they are when this begins.
+
+    Parameters
+    ----------
+    path
+        The ledger's file.
+    loaded
+        The names of the keys in memory.
+    totals
+        The sums over all keys that were begun.
+    """
+
+    def __init__(self, path: Path, loaded: frozenset[str], totals: Totals) -> None:
+        self.totals, self._loaded = totals, loaded
+        self._cold: Totals | None = None
+        with ExitStack() as stack:
+            self._ledger = stack.enter_context(closing(Ledger(path, read_only=True)))
+            stack.enter_context(self._ledger.transaction("DEFERRED"))
+            # the moment is that of the first read
+            self._ledger.last_numbers()
+            self._open = stack.pop_all()
+
+    def read(self) -> Totals:
+        """The sums over these keys; LedgerError if they cannot be read."""
+        if self._cold is None:
+            with self._open:
+                self._cold = Totals((), self._lines())
+        return self._cold
+
+    def _lines(self) -> Iterator[NamedSummary]:
+        for place, (name, _, summary) in enumerate(self._ledger.summaries()):
+            if place % READ_TOGETHER == 0:
+                # the engine's thread needs the interpreter, too
+                time.sleep(PAUSE)
+            if name not in self._loaded:
+                yield name, summary
 
 
 class Engine:
@@ -205,8 +250,8 @@ class Engine:
                 totals.scores(),
                 reliability.since,
                 *reliability.both(total.certificate, total.rounds),
-                self._with_windows(totals.largest(limit)),
-                self._with_windows(totals.alarmed(limit)),
+                self._named(totals.largest(limit, book.keys.values())),
+                self._named(totals.alarmed(limit, book.keys.values())),
                 len(book.keys),
                 self._activity.batches,
                 self._activity.seconds,
@@ -218,7 +263,7 @@ class Engine:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""
         limit = check_count(limit, "limit")
         with self._mutex:
-            return self._with_windows(self._totals().largest(limit))
+            return self._named(self._totals().largest(limit, self._book.keys.values()))
 
     def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:
         """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
@@ -241,19 +286,44 @@ class Engine:
                 return self._book.summary(*line, self._ledger)
             return None
 
-    def _with_windows(self, lines: list[NamedSummary]) -> list[NamedSummary]:
-        """Add the bounds on windows, which totals do not keep of keys that are not in memory."""
-        if all(self.config.at(place).window is None for place in self._book.settings):
-            return lines
-        return [(name, self.summary(name) or one) for name, one in lines]
+    def _named(self, names: Iterable[str]) -> list[NamedSummary]:
+        """Keys and their summaries; those of keys that are not in memory are read once."""
+        shown, found = self._totals().shown, list[NamedSummary]()
+        for name in names:
+            summary = shown.get(name) or self.summary(name)
+            if summary is not None:
+                found.append((name, summary))
+                if name not in self._book.keys:
+                    shown[name] = summary
+        return found
 
     def _totals(self) -> Totals:
         self._recover()
-        if self._book.totals is None:
+        if self._book.totals is None or not self._book.totals.is_complete:
             loaded, lines = self._book.keys, self._ledger.summaries()
             cold = ((name, written) for name, _, written in lines if name not in loaded)
             self._book.totals = Totals(loaded.values(), cold)
         return self._book.totals
+
+    def begin_totals(self) -> ColdReading | None:
+        """Begin the sums over all keys, whose first reading takes long if there are many keys.
+
+        What is returned reads the keys that are not in memory, in any thread, and `finish_totals` takes it.
+        None if there is nothing to read, or if it cannot be done beside the engine, as of a ledger in memory.
+        """
+        with self._mutex:
+            self._recover()
+            book, path = self._book, self._ledger.path
+            if path is None or (book.totals is not None and book.totals.is_complete):
+                return None
+            book.totals = Totals(book.keys.values(), None)
+            return ColdReading(path, frozenset(book.keys), book.totals)
+
+    def finish_totals(self, reading: ColdReading) -> None:
+        """Take up what was read; nothing happens if the engine has had to start again meanwhile."""
+        with self._mutex:
+            if self._is_sound and self._book.totals is reading.totals and not reading.totals.is_complete:
+                reading.totals.add(reading.read())
 
     def _recover(self) -> None:
         """After a batch that failed, start again from the ledger."""

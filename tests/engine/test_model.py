@@ -329,7 +329,7 @@ def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_p
     path, model = tmp_path / "ledger.db", Model(EVERYTHING)
     few = {"hot_keys": rng.choice([1, 2, 5, 100]), "window": rng.choice([0, 3, 40, 1000])}
     engine, of_lines = Engine(path, EVERYTHING, **few), Engine(tmp_path / "lines.db", EVERYTHING)
-    monkeypatch.setattr("onlinecal.engine.watch.overview.REMEMBERED", rng.choice([2, 1000]))
+    monkeypatch.setattr("onlinecal.engine.watch.totals.REMEMBERED", rng.choice([2, 1000]))
     # few events are judged in another way than many
     sizes = [rng.randrange(45, 300) for _ in range(4)] if seed % 2 else rng.choices([1, 1, 3, 10, 40], k=40)
     for size in sizes:

@@ -30,6 +30,7 @@ from onlinecal.engine.keys.playing import (
     GIVEN_UP,
     KEY,
     LAST_EVENT,
+    NEW,
     NUMBER,
     OWNER,
     PLAIN,
@@ -45,8 +46,8 @@ from onlinecal.engine.keys.storing import StoredBinaryKey, checked_state, withou
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
 from onlinecal.engine.settings import KeySettings, all_settings
-from onlinecal.engine.watch.overview import Totals
 from onlinecal.engine.watch.reliability import Reliability
+from onlinecal.engine.watch.totals import Totals
 from onlinecal.forecasters.binary.soundness import require
 from onlinecal.version import check_format
 
@@ -121,9 +122,8 @@ class Book:
             if one.name in self.keys:
                 raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
             loaded.append(self._loaded(one))
-        if self.totals is not None:
-            for key in loaded:
-                self.totals.loaded(key)
+        if self.totals is not None and loaded:
+            self.totals.loaded(loaded)
 
     def _loaded(self, snapshot: Snapshot) -> Key:
         name, settings = snapshot.name, self.settings[snapshot.config]
@@ -194,6 +194,10 @@ class Book:
 
     def drop(self, keys: Iterable[Key]) -> None:
         """Remove keys from memory; they must have no steps to take."""
+        keys = list(keys)
+        if self.totals is not None:
+            # a key without an accepted event has no number, and was never there
+            self.totals.dropped([key for key in keys if key.number != NEW])
         first_lanes = []
         for key in keys:
             entries = key.entries()
@@ -204,8 +208,6 @@ class Book:
             self._free += entries
             del self.keys[key.name], self.first_lanes[key.name]
             self.dirty.pop(key, None)
-            if self.totals is not None:
-                self.totals.dropped(key)
             first_lanes.append(key.first_lane)
         self.arrays.let_go(first_lanes)
 

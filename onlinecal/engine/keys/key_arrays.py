@@ -57,7 +57,7 @@ from onlinecal.engine.keys.storing import (
     read_lanes,
     with_checksum,
 )
-from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES
+from onlinecal.engine.watch.account import BOUNDS, FORECAST, HINT, N_FIGURES, N_STAKES, fill_in_figures
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.key_watch import Alarm, last_alarm
 from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS, in_use
@@ -144,7 +144,7 @@ class KeyArrays:
             entry_point(pack),
             entry_point(most_words),
         )
-        self._certify = entry_point(certify)
+        self._certify, self._fill_in_figures = entry_point(certify), entry_point(fill_in_figures)
 
     # -- room
 
@@ -419,20 +419,34 @@ class KeyArrays:
     def written(self, keys: list[Key]) -> list[Summary]:
         """The summaries of keys with the same settings, without their alarms and scores."""
         first_lanes = np.array([key.first_lane for key in keys], np.int64)
-        figures = [SETTLED, WAITING, EXPIRED, OLDEST_OPEN]
-        rounds, waiting, expired, first = self.state.fields[first_lanes][:, figures].T
-        certificates, guarantees = np.empty(len(keys)), np.zeros(len(keys))
-        self._certify(self.state, first_lanes, certificates)
-        # of each key the first lane, then its second one where there is one, and so on
-        lanes, owners = first_lanes, np.arange(len(keys))
-        while len(lanes):
-            guarantees[owners] += keys[0].settings.kind.promises(self, lanes)
-            following = self.state.fields[lanes, NEXT_LANE]
-            lanes, owners = following[following >= 0], owners[following >= 0]
-        oldest = [None if entry < 0 else int(self.state.open[entry, NUMBER]) for entry in first.tolist()]
-        columns: list[Any] = [one.tolist() for one in (rounds, waiting, expired, certificates, guarantees)]
+        counts, certificates, guarantees = self._bounds(keys[0].settings, first_lanes)
+        first = self.state.fields[first_lanes, OLDEST_OPEN].tolist()
+        oldest = [None if entry < 0 else int(self.state.open[entry, NUMBER]) for entry in first]
+        columns: list[Any] = [one.tolist() for one in (*counts, certificates, guarantees)]
         windows = zip(*map(self.window_bounds, keys), strict=True)
         return list(map(Summary, *columns, oldest, *windows))
+
+    def figures(self, keys: list[Key]) -> Floats:
+        """What is summed of keys with the same settings, (n, N_FIGURES), see engine/watch/account.py."""
+        first_lanes = np.array([key.first_lane for key in keys], np.int64)
+        rows = np.empty((len(keys), N_FIGURES))
+        counts, *bounds = self._bounds(keys[0].settings, first_lanes)
+        rows[:, BOUNDS : BOUNDS + 5] = np.column_stack([*counts, *bounds])
+        self._fill_in_figures(self.state.accounts, first_lanes, rows)
+        return rows
+
+    def _bounds(self, settings: KeySettings, first_lanes: Ints) -> tuple[Ints, Floats, Floats]:
+        """Of keys: rounds, open and expired forecasts, (3, n); certificates; guarantees."""
+        counts = self.state.fields[first_lanes][:, [SETTLED, WAITING, EXPIRED]].T
+        certificates, guarantees = np.empty(len(first_lanes)), np.zeros(len(first_lanes))
+        self._certify(self.state, first_lanes, certificates)
+        # of each key the first lane, then its second one where there is one, and so on
+        lanes, owners = first_lanes, np.arange(len(first_lanes))
+        while len(lanes):
+            guarantees[owners] += settings.kind.promises(self, lanes)
+            following = self.state.fields[lanes, NEXT_LANE]
+            lanes, owners = following[following >= 0], owners[following >= 0]
+        return counts, certificates, guarantees
 
     def load(self, key: Key, stored: StoredBinaryKey, entries: list[int]) -> tuple[list[int], list[float]]:
         """Take up a stored key; its open forecasts get these entries. ValueError if it makes no sense.

@@ -22,8 +22,8 @@ from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import catch_up, config_of
 from onlinecal.engine.ledger.schema import Record
 from onlinecal.engine.watch.key_watch import Scores, likeliest
-from onlinecal.engine.watch.overview import Totals
 from onlinecal.engine.watch.reliability import Reliability, Side
+from onlinecal.engine.watch.totals import Totals
 from onlinecal.html import MOST, Shown, Table
 
 if TYPE_CHECKING:

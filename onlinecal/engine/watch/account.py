@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onlinecal.alarms.escrow import BETS_MADE, N_BETS, evidence, pay, stake, strongest
 from onlinecal.alarms.worth import unrounded, worth_of
-from onlinecal.arrays import Floats
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.elementary import logarithm
 from onlinecal.measures.scores import CLIP
@@ -34,6 +34,18 @@ HINTED = UNHINTED + 5
 MONEY = HINTED + 7
 SIZE = MONEY + 2 * N_BETS
 N_STAKES = 2 * BETS_MADE
+
+BOUNDS = 0
+"""The figures that are summed over keys begin with five: rounds, open and expired forecasts, certificate and
+guarantee. Two numbers of alarms follow, of forecasts and of hints."""
+SCORES = HINTED_SCORES = 7
+"""Of a key with hints: rounds, and as sums the losses of hints, of forecasts, and of the best constant; each
+time the squared errors and the log losses."""
+UNHINTED_SCORES = HINTED_SCORES + 7
+"""The same of a key without hints, which has two losses less."""
+LAST_ALARM = UNHINTED_SCORES + 5
+"""The event of the last alarm, 0 if there was none; it is not summed."""
+N_FIGURES = LAST_ALARM + 1
 
 
 def new_account() -> Floats:
@@ -116,3 +128,35 @@ def settle(
         if settle_bets(state, stakes, side, probability, y, asked, number, threshold):
             raised += 1 + side
     return raised
+
+
+@compiled
+def fill_in_figures(accounts: Floats, which: Ints, out: Floats) -> None:
+    """The figures of keys behind the first five, from their accounts, of which `which` says the rows.
+
+    They come to the same bits as those that `key_watch.watched_by` makes means of.
+    """
+    for k in range(len(which)):
+        account, row = accounts[which[k]], out[k]
+        row[SCORES - 2], row[SCORES - 1] = account[ALARMS], account[ALARMS + PER_ALARM]
+        row[LAST_ALARM] = 0.0
+        for side in range(2):
+            if account[ALARMS + side * PER_ALARM] > 0.0:
+                row[LAST_ALARM] = max(row[LAST_ALARM], account[ALARMS + side * PER_ALARM + 1])
+        for place in range(SCORES, LAST_ALARM):
+            row[place] = 0.0
+        hinted = account[HINTED] > 0.0
+        group, at = (HINTED, HINTED_SCORES) if hinted else (UNHINTED, UNHINTED_SCORES)
+        rounds = account[group]
+        if rounds == 0.0:
+            continue
+        row[at] = rounds
+        for place in range(2 if hinted else 0):
+            at += 1
+            row[at] = account[group + 5 + place] / rounds * rounds
+        for place in range(2):
+            at += 1
+            row[at] = account[group + 3 + place] / rounds * rounds
+        p, square = min(1.0, account[group + 1] / rounds), account[group + 2] / rounds
+        row[at + 1] = max(0.0, square - p * p) * rounds
+        row[at + 2] = (p * log_cost(p) + (1.0 - p) * log_cost(1.0 - p)) * rounds

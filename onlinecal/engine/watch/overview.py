@@ -1,7 +1,5 @@
 """What the engine's operator sees: all keys at a glance, for the page, Prometheus and reports; and the logs.
 
-Sums over all keys are kept up as keys change: to read them, not every key has to be looked at.
-
 The logger is `onlinecal.engine`: alarms are warnings, refusals are information. A message of the same kind is
 written a few times a minute at most; the next one says how many were left out.
 """
@@ -12,17 +10,14 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush, nlargest
 from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from onlinecal.engine.events import Rejected
-from onlinecal.engine.keys.key import EMPTY_SUMMARY, Key, Summary
+from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.watch.key_watch import HINT, Alarm, Scores
 from onlinecal.engine.watch.reliability import Side
 
@@ -99,12 +94,6 @@ def log_to_stderr(as_json: bool) -> None:
     logging.getLogger("onlinecal").setLevel(logging.INFO if as_json else logging.WARNING)
 
 
-UNIT = 2.0**60
-"""Sums are integers in units of 1/UNIT: then an old value can be subtracted exactly."""
-
-REMEMBERED = 1_000
-"""How many keys not in memory are candidates for the largest certificates; as many for the latest alarms."""
-
 NamedSummary = tuple[str, Summary]
 
 
@@ -175,147 +164,6 @@ class Overview(Struct, frozen=True):
     seconds: float
     refused: dict[str, int]
     early: int
-
-
-class Totals:
-    """The sums over all keys. They have to be told of every key that is loaded, has events, or is dropped.
-
-    A key that had events is looked at when the sums are read, once however many events it had.
-
-    Parameters
-    ----------
-    in_memory
-        The keys in memory.
-    cold
-        Names and summaries of all other keys.
-    """
-
-    def __init__(self, in_memory: Iterable[Key], cold: Iterable[NamedSummary]) -> None:
-        self._sums = [0] * len(summands(EMPTY_SUMMARY))
-        self._stale = dict.fromkeys(in_memory)
-        self._counted: dict[str, Summary] = {}
-        self._cold: dict[str, None] = {}
-        self._most_cold = 2 * REMEMBERED
-        # the oldest open query of each cold key, and of some that were loaded since, which are in `_reloaded`
-        self._waiting: list[int] = []
-        self._reloaded: Counter[int] = Counter()
-        for name, summary in cold:
-            self._count(name, summary)
-            self._remember(name, summary.oldest)
-
-    def loaded(self, state: Key) -> None:
-        """A key was loaded into memory."""
-        if state.oldest is not None:
-            self._reloaded[state.oldest] += 1
-        if state.name in self._cold:
-            del self._cold[state.name]
-        else:
-            self._counted[state.name] = state.summary()
-
-    def touched(self, states: Iterable[Key]) -> None:
-        """Something happened to these keys."""
-        self._stale.update(dict.fromkeys(states))
-
-    def dropped(self, state: Key) -> None:
-        """A key leaves the memory."""
-        if state in self._stale:
-            del self._stale[state]
-            self._count(state.name, state.summary())
-        self._remember(state.name, state.oldest)
-
-    def read(self, events: int, keys: int) -> Total:
-        """The sums as of now."""
-        self._catch_up()
-        rounds, waiting, expired, certificate, guarantee = self._sums[:5]
-        return Total(events, keys, rounds, waiting, expired, certificate / UNIT, guarantee / UNIT)
-
-    def largest(self, limit: int) -> list[NamedSummary]:
-        """The keys with the largest certificate per settled round, the largest first.
-
-        Of keys that left the memory long ago, those are considered that were among the largest then.
-        """
-        self._catch_up()
-        return nlargest(limit, self._counted.items(), key=per_round)
-
-    def oldest(self, in_memory: Iterable[Key]) -> int | None:
-        """The number of the oldest open query, of the keys in memory and of all others."""
-        while self._waiting and self._reloaded[self._waiting[0]]:
-            self._reloaded[heappop(self._waiting)] -= 1
-        self._reloaded = +self._reloaded
-        hot = (one for one in (state.oldest for state in in_memory) if one is not None)
-        return min((*self._waiting[:1], *hot), default=None)
-
-    def alarms(self) -> tuple[int, int]:
-        """How many alarms there were, of forecasts and of hints."""
-        self._catch_up()
-        return self._sums[5], self._sums[6]
-
-    def alarmed(self, limit: int) -> list[NamedSummary]:
-        """The keys with the latest alarms, the latest first; they are chosen as in `largest`."""
-        self._catch_up()
-        return nlargest(limit, filter(last_alarm, self._counted.items()), key=last_alarm)
-
-    def scores(self) -> Scores | None:
-        """The scores of the settled forecasts of all keys with hints, or of all keys if none has hints."""
-        self._catch_up()
-        hinted, unhinted = self._sums[7:14], self._sums[14:]
-        rounds, *losses = hinted if hinted[0] else unhinted
-        if not rounds:
-            return None
-        means = [one / UNIT / rounds for one in losses]
-        return Scores(rounds, *means) if hinted[0] else Scores(rounds, None, None, *means)
-
-    def _catch_up(self) -> None:
-        for state in self._stale:
-            self._count(state.name, state.summary())
-        self._stale.clear()
-
-    def _count(self, name: str, now: Summary) -> None:
-        before, after = summands(self._counted.get(name, EMPTY_SUMMARY)), summands(now)
-        self._sums = [total - old + new for total, old, new in zip(self._sums, before, after, strict=True)]
-        self._counted[name] = now
-
-    def _remember(self, name: str, oldest: int | None) -> None:
-        """Keep a cold key as a candidate, and forget the smallest when there are too many."""
-        self._cold[name] = None
-        if oldest is not None:
-            heappush(self._waiting, oldest)
-        if len(self._cold) >= self._most_cold:
-            cold = [(name, self._counted[name]) for name in self._cold]
-            kept = nlargest(REMEMBERED, cold, key=per_round)
-            kept += nlargest(REMEMBERED, filter(last_alarm, cold), key=last_alarm)
-            for name in self._cold.keys() - {name for name, _ in kept}:
-                del self._cold[name], self._counted[name]
-            # forget again when there are so many more
-            self._most_cold = len(self._cold) + REMEMBERED
-
-
-def per_round(one: NamedSummary) -> float:
-    """The certificate of a key per settled round."""
-    summary = one[1]
-    return summary.certificate / summary.rounds if summary.rounds else -1.0
-
-
-def last_alarm(one: NamedSummary) -> int:
-    """The event of the last alarm of a key, 0 if there was none."""
-    watched = one[1].watched
-    alarms = () if watched is None else (watched.last, watched.last_hint)
-    return max((alarm.event for alarm in alarms if alarm), default=0)
-
-
-def summands(summary: Summary) -> tuple[int, ...]:
-    """The integers of a summary that are summed: five fields, alarms, scores with and without hints."""
-    s, watched = summary, summary.watched
-    sums = s.rounds, s.open, s.expired, int(s.certificate * UNIT), int(s.guarantee * UNIT)
-    if watched is None:
-        return *sums, *(0,) * 14
-    scores: tuple[int, ...] = (0,) * 12
-    if watched.scores is not None:
-        rounds, *means = astuple(watched.scores)
-        losses = [int(mean * rounds * UNIT) for mean in means if mean is not None]
-        # without hints there are two means less
-        scores = (rounds, *losses, *(0,) * 5) if len(losses) == 6 else (*(0,) * 7, rounds, *losses)
-    return *sums, watched.alarms, watched.hint_alarms, *scores
 
 
 @dataclass
