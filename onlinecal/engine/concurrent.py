@@ -223,11 +223,11 @@ class AsyncEngine:
         await asyncio.shield(self._reading)
 
     async def _read_cold_keys(self) -> None:
-        reading = await self._ask(self.engine.begin_totals)
+        reading = await self._ask(self.engine._begin_totals)
         if reading is not None:
             with self._calling():
                 await asyncio.to_thread(reading.read)
-            await self._ask(lambda: self.engine.finish_totals(reading))
+            await self._ask(lambda: self.engine._finish_totals(reading))
 
     async def _ask(self, question: Callable[[], Result]) -> Result:
         """Ask the engine in its thread, between two batches."""

@@ -305,10 +305,10 @@ class Engine:
             self._book.totals = Totals(loaded.values(), cold)
         return self._book.totals
 
-    def begin_totals(self) -> ColdReading | None:
+    def _begin_totals(self) -> ColdReading | None:
         """Begin the sums over all keys, whose first reading takes long if there are many keys.
 
-        What is returned reads the keys that are not in memory, in any thread, and `finish_totals` takes it.
+        What is returned reads the keys that are not in memory, in any thread, and `_finish_totals` takes it.
         None if there is nothing to read, or if it cannot be done beside the engine, as of a ledger in memory.
         """
         with self._mutex:
@@ -319,7 +319,7 @@ class Engine:
             book.totals = Totals(book.keys.values(), None)
             return ColdReading(path, frozenset(book.keys), book.totals)
 
-    def finish_totals(self, reading: ColdReading) -> None:
+    def _finish_totals(self, reading: ColdReading) -> None:
         """Take up what was read; nothing happens if the engine has had to start again meanwhile."""
         with self._mutex:
             if self._is_sound and self._book.totals is reading.totals and not reading.totals.is_complete:

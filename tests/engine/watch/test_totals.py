@@ -68,7 +68,7 @@ def test_sums_that_are_read_beside_the_engine_are_those_of_an_engine_that_stood_
 
         go_on(len(events) // 2)
         engine._book.totals = None
-        reading = engine.begin_totals()
+        reading = engine._begin_totals()
         # keys come and go, of those that are read as well, and the sums so far may be asked for
         while len(events) > 100:
             engine.handle(events[:20])
@@ -76,9 +76,9 @@ def test_sums_that_are_read_beside_the_engine_are_those_of_an_engine_that_stood_
         reading.read()
         if seed % 2:
             engine.handle(events[:20])
-        engine.finish_totals(reading)
+        engine._finish_totals(reading)
         assert engine._book.totals is reading.totals
-        assert engine.begin_totals() is None
+        assert engine._begin_totals() is None
         go_on(50)
         found = seen(engine)
         engine._book.totals = None
@@ -92,10 +92,10 @@ def test_sums_that_are_read_beside_the_engine_are_those_of_an_engine_that_stood_
 def test_what_was_read_for_an_engine_that_started_again_is_forgotten(tmp_path):
     with Engine(tmp_path / "ledger", hot_keys=1) as engine:
         engine.handle([Query(f"q{i}", f"key {i}") for i in range(5)])
-        reading = engine.begin_totals()
+        reading = engine._begin_totals()
         engine._is_sound = False
         engine.query("q", "key")
-        engine.finish_totals(reading)
+        engine._finish_totals(reading)
         assert engine._book.totals is not reading.totals
         assert (engine.total().keys, engine.total().open) == (6, 6)
 
