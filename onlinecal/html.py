@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import numbers
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,9 @@ CELL = (
     "padding:.15em .9em .15em 0;border:0;border-top:1px solid rgba(128,128,128,.25);color:inherit;"
     "background:transparent;font-variant-numeric:tabular-nums;white-space:nowrap;text-align:"
 )
+STRAIGHT = frozenset(("L", "EN", "ES", "ET", "CS", "NSM", "BN", "B", "S", "WS", "ON"))
+"""The kinds of characters that are read from left to right, or as their neighbours are."""
+
 WHOLE = "border-collapse:collapse;margin:.3em 0;font:inherit"
 NOTE = "max-width:46em;opacity:.8"
 EMPTY_BAR = "display:inline-block;width:7em;height:.65em;border-radius:2px;background:rgba(128,128,128,.3)"
@@ -113,7 +117,15 @@ def _cell(value: Any) -> str:
         begin, end = (100.0 * min(max(one, 0.0), 1.0) for one in value)
         full = f"<span style='{FULL_BAR};margin-left:{begin:.4g}%;width:{max(end - begin, 0.0):.4g}%'></span>"
         return f"<span style='{EMPTY_BAR}'>{full}</span>"
-    return html.escape(_text(value))
+    # a name may have characters that turn the direction of text: they end with the cell, or with the name
+    shown = html.escape(_text(value))
+    return shown if _is_number(value) or value is None else f"<bdi>{shown}</bdi>"
+
+
+def isolated(text: str) -> str:
+    """A name as a part of other text, whose direction it does not turn."""
+    turns = any(unicodedata.bidirectional(one) not in STRAIGHT for one in text)
+    return f"\u2068{text}\u2069" if turns else text
 
 
 def _text(value: Any) -> str:
@@ -128,7 +140,7 @@ def _text(value: Any) -> str:
         shape = " × ".join(f"{side:,}" for side in value.shape)
         return f"{shape} values, {value.min():.4g} … {value.max():.4g}"
     if isinstance(value, Mapping):
-        told = [f"{key}: {_text(one)}" for key, one in list(value.items())[:MOST]]
+        told = [f"{isolated(str(key))}: {_text(one)}" for key, one in list(value.items())[:MOST]]
         return ", ".join(told) + (f" and {len(value) - MOST:,} more" if len(value) > MOST else "")
     if isinstance(value, tuple) and 0 < len(value) <= MOST and all(map(_is_number, value)):
         return ", ".join(map(_text, value))

@@ -107,18 +107,21 @@ def test_compose_and_prometheus_fit_the_image():
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     [job] = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text())["scrape_configs"]
     engine, prometheus = compose["services"]["onlinecal"], compose["services"]["prometheus"]
-    for service in (engine, prometheus):
+    for service in compose["services"].values():
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
         assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+        for volume in service["volumes"]:
+            folder = volume.split(":")[0]
+            assert folder in compose["volumes"] or (DEPLOY / folder).exists()
+    for service in (engine, prometheus):
         [secret] = service["secrets"]
         assert set(compose["secrets"]) == {secret}
     token, command = f"/run/secrets/{secret}", json.loads(instruction("CMD"))
     assert command[command.index("--token-file") + 1] == token == job["authorization"]["credentials_file"]
     assert job["static_configs"] == [{"targets": ["onlinecal:8765"]}]
     assert instruction("EXPOSE") == "8765"
-    for folder in (engine["build"]["context"], *(volume.split(":")[0] for volume in prometheus["volumes"])):
-        assert folder in compose["volumes"] or (DEPLOY / folder).exists()
+    assert (DEPLOY / engine["build"]["context"]).resolve() == ROOT
     assert engine["build"]["dockerfile"] == "deploy/Dockerfile"
 
 
@@ -131,6 +134,82 @@ def test_alerts_are_about_metrics_that_there_are():
             assert rule["annotations"]["summary"]
             for name in re.findall(r"\bonlinecal_(\w+)", rule["expr"]):
                 assert f'"{name.removesuffix("_total")}"' in source
+
+
+def test_every_alarm_reaches_a_receiver():
+    yaml = pytest.importorskip("yaml")
+    compose, prometheus, manager, alerts = (
+        yaml.safe_load((DEPLOY / f"{name}.yaml").read_text())
+        for name in ("compose", "prometheus", "alertmanager", "alerts")
+    )
+    [target] = prometheus["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"]
+    host, port = target.split(":")
+    service = compose["services"][host]
+    assert f"127.0.0.1:{port}:{port}" in service["ports"]
+    assert any("alertmanager.yaml" in volume for volume in service["volumes"])
+    routed = {matcher for route in manager["route"]["routes"] for matcher in route["matchers"]}
+    used = {f'severity="{rule["labels"]["severity"]}"' for rule in alerts["groups"][0]["rules"]}
+    # what no route matches goes to the first receiver
+    assert routed < used
+    names = {manager["route"]["receiver"], *(route["receiver"] for route in manager["route"]["routes"])}
+    assert names == {one["name"] for one in manager["receivers"]}
+
+
+def linted(tool, *arguments):
+    """What a tool of Prometheus says; the test is skipped where there is none."""
+    if shutil.which(tool) is None:
+        pytest.skip(f"{tool} is not here")
+    found = subprocess.run([tool, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_alertmanager_takes_its_configuration():
+    linted("amtool", "check-config", DEPLOY / "alertmanager.yaml")
+
+
+def test_prometheus_takes_its_configuration(tmp_path):
+    text = (DEPLOY / "prometheus.yaml").read_text()
+    token = tmp_path / "token"
+    token.touch()
+    shutil.copy(DEPLOY / "alerts.yaml", tmp_path)
+    (tmp_path / "prometheus.yml").write_text(text.replace("/run/secrets/onlinecal_token", str(token)))
+    linted("promtool", "check", "config", tmp_path / "prometheus.yml")
+
+
+HOURS = 24
+ALARMS = {
+    # events and outcomes come; keys with expire_as are settled in any case
+    "all is well": ("0+10x{m}", "0+10x{m}", "0+5x{m}", []),
+    "outcomes have not come for six hours": ("0+10x{m}", "0+10x{m}", "0+5x600 3000x{m}", ["NoOutcomes"]),
+    "they come once in some hours": ("0+10x{m}", "0+10x{m}", "0x{m}", ["NoOutcomes"]),
+    "nothing is asked for, either": ("100x{m}", "50x{m}", "50x{m}", []),
+}
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_the_alarm_about_outcomes_is_raised_when_they_are_missing_and_only_then(tmp_path, name):
+    events, rounds, outcomes, expected = ALARMS[name]
+    series = (("events", events), ("rounds", rounds), ("outcomes", outcomes))
+    lines = [
+        f"""{{series: "onlinecal_{of}_total{{job='onlinecal'}}", values: {values.format(m=60 * HOURS)}}}"""
+        for of, values in series
+    ]
+    raised = "[{exp_labels: {severity: ticket, job: onlinecal}, exp_annotations: {summary: '%s'}}]"
+    yaml = pytest.importorskip("yaml")
+    rules = yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"][0]["rules"]
+    [summary] = [one["annotations"]["summary"] for one in rules if one["alert"] == "OnlinecalNoOutcomes"]
+    # an engine that has just started is no alarm
+    times = ("30m", "[]"), (f"{HOURS - 1}h", raised % summary if expected else "[]")
+    tests = "".join(
+        f"      - {{eval_time: {time}, alertname: OnlinecalNoOutcomes, exp_alerts: {alerts}}}\n"
+        for time, alerts in times
+    )
+    file = tmp_path / "test.yaml"
+    file.write_text(
+        f"rule_files: [{DEPLOY / 'alerts.yaml'}]\nevaluation_interval: 1m\ntests:\n"
+        f"  - interval: 1m\n    input_series: [{', '.join(lines)}]\n    alert_rule_test:\n{tests}"
+    )
+    linted("promtool", "test", "rules", file)
 
 
 TOKEN = "correct-horse-battery"

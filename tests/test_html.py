@@ -7,7 +7,7 @@ import pytest
 
 import onlinecal as oc
 from onlinecal.engine import Engine, Outcome, Query, read_report
-from onlinecal.html import MOST, Table, render
+from onlinecal.html import MOST, Table, isolated, render
 from onlinecal.measures import multicalibration_report
 
 EVIL = "<script>alert('1')</script>&"
@@ -49,7 +49,7 @@ class Reader(HTMLParser):
         self.open, self.words = [], []
 
     def handle_starttag(self, tag, attrs):
-        assert tag in ("div", "strong", "table", "tbody", "tr", "th", "td", "span"), tag
+        assert tag in ("div", "strong", "table", "tbody", "tr", "th", "td", "span", "bdi"), tag
         self.open.append(tag)
 
     def handle_endtag(self, tag):
@@ -81,3 +81,13 @@ def test_answers_are_shown_as_tables_with_their_figures_and_names_are_escaped(tm
 
 def test_long_tables_are_cut_and_say_so():
     assert "and 3 more rows" in read(render(Table("t", ("a",), [(row,) for row in range(MOST + 3)])))
+
+
+def test_what_turns_the_direction_of_text_in_a_name_ends_with_it():
+    turning = "\u202eolso"
+    shown = render(Table("t", ("key", "n"), [(turning, 1), ({turning: 0.5, "b": 0.5}, 2)]))
+    assert f"<bdi>{turning}</bdi>" in shown
+    assert f"<bdi>\u2068{turning}\u2069: 0.5, b: 0.5</bdi>" in shown
+    assert isolated("Ωmega é 7 日本_x/y") == "Ωmega é 7 日本_x/y"
+    for name in ("\u2066", "\u200f", "שלום", "سلام", "\u2069"):
+        assert isolated(name) == f"\u2068{name}\u2069"

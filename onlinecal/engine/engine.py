@@ -160,6 +160,9 @@ class Engine:
             counted = None if reliability is None or reliability.is_written else reliability.dump()
             noted, after = [Noted(*one) for one in inputs], (self._number, self._keys_known)
             self._ledger.commit(log, states, (book.tail(upto), book.early), after, noted, counted)
+        if log:
+            _, _, values, _ = log["closings"]
+            self._activity.outcomes += len(values) - values.count(None)
 
     def handle(self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[Input] = ()) -> list[Answer]:
         """Answer a batch of events, one answer each in their order, and make it durable first.
@@ -257,6 +260,7 @@ class Engine:
                 self._activity.seconds,
                 dict(self._activity.refused),
                 book.early,
+                self._activity.outcomes,
             )
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:

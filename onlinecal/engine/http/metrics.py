@@ -37,6 +37,7 @@ class OverviewMetrics(Collector):
         yield counter("batch_seconds", "Seconds that they took", o.seconds)
         yield counter("refused", "Events that were rejected since the start", o.refused.items(), "reason")
         yield counter("early_outcomes", "Outcomes with a time before that of their query", o.early)
+        yield counter("outcomes", "Outcomes that were accepted since the start", o.outcomes)
         alarms = ("forecasts", o.alarms), ("hints", o.hint_alarms)
         yield counter("alarms", "Alarms that forecasts or hints are not calibrated", alarms, "of")
         yield gauge("keys", "Keys that were met", total.keys)

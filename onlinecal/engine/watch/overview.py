@@ -147,6 +147,8 @@ class Overview(Struct, frozen=True):
         Events since then that were rejected, by reason.
     early
         Outcomes that were accepted with a time before that of their query, since the ledger was made.
+    outcomes
+        Outcomes since then that were accepted. What was settled by `expire_as` is a round without one.
     """
 
     total: Total
@@ -164,6 +166,7 @@ class Overview(Struct, frozen=True):
     seconds: float
     refused: dict[str, int]
     early: int
+    outcomes: int
 
 
 @dataclass
@@ -173,6 +176,7 @@ class Activity:
     batches: int = 0
     seconds: float = 0.0
     refused: Counter[str] = field(default_factory=Counter)
+    outcomes: int = 0
 
     def note(self, refused: list[Rejected], seconds: float, raised: list[tuple[str, int, Alarm]]) -> None:
         """Count a batch that was committed, and log its refusals and alarms; `raised` is emptied."""

@@ -355,6 +355,21 @@ def test_prometheus_reads_what_the_engine_says(engine, client):
     assert client.get("/watch?keys=1").json()["largest"] == watch["largest"][:1]
 
 
+def test_outcomes_are_counted_apart_from_what_was_settled_without_one(monkeypatch):
+    monkeypatch.setattr(app, "FRESH", -1.0)
+    config = EngineConfig(KeyConfig(expire_after=10.0, expire_as=0))
+    with Engine(config=config) as engine, client_of(engine) as client:
+        for t in range(9):
+            engine.handle([Query(f"q{t}", "key", time=100.0 * t), Query(f"w{t}", "key", time=100.0 * t)])
+            engine.handle([Withdraw(f"w{t}"), Outcome("nobody", 1)])
+        found = values_of(client.get("/metrics").text)
+        assert (found["onlinecal_rounds_total",], found["onlinecal_outcomes_total",]) == (8, 0)
+        for _ in range(2):
+            engine.handle([Outcome("q8", 0)])
+        engine.handle([Query(f"r{t}", "key") for t in range(90)] + [Outcome(f"r{t}", 1) for t in range(90)])
+        assert client.get("/watch").json()["outcomes"] == engine.overview().outcomes == 91
+
+
 def test_the_number_of_series_does_not_grow_with_the_keys():
     with Engine() as engine, client_of(engine, token=TOKEN) as client:
         names = [f"key {n}" for n in range(400)]

@@ -149,3 +149,9 @@ def test_the_page_asks_for_the_token_and_keeps_it_for_its_tab(page):
         expect_what_the_engine_says(page, engine)
         assert page.evaluate("[localStorage.length, document.cookie]") == [0, ""]
         assert TOKEN not in page.url
+        # what turns the direction of text in a name turns nothing beside it
+        turning = "\u202eolso/\u2067niar"
+        engine.handle([Query("turning", turning, 0.5), Outcome("turning", 1)])
+        name = page.locator("#largest th", has_text=turning)
+        expect(name.locator("bdi")).to_have_text(turning)
+        expect(name).to_have_attribute("title", f"\u2068{turning}\u2069")

@@ -103,7 +103,11 @@ function line(name, texts) {
   const row = document.createElement("tr");
   const key = document.createElement("th");
   key.scope = "row";
-  key.textContent = key.title = name;
+  // a name may have characters that turn the direction of text: they end with it, also where there are no tags
+  const isolated = document.createElement("bdi");
+  isolated.textContent = name;
+  key.title = `\u2068${name}\u2069`;
+  key.append(isolated);
   row.append(key);
   for (const text of texts) {
     const cell = document.createElement("td");
