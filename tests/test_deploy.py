@@ -59,16 +59,67 @@ def test_the_image_runs_as_nobody_in_particular_with_kernels_that_root_has_made(
     assert lines_of(STAGES[0])[-1].endswith("onlinecal warmup")
 
 
+def copied_into_the_build():
+    """The files and folders that the first stage copies, which may be patterns."""
+    return [name for line in lines_of(STAGES[0]) if line.startswith("COPY") for name in line.split()[1:-1]]
+
+
 def test_what_the_image_is_made_of_is_there_and_is_all_that_the_builder_sees():
-    sources = [name for line in lines_of(STAGES[0]) if line.startswith("COPY") for name in line.split()[1:-1]]
     let = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
-    assert sorted(sources) == sorted(line[1:] for line in let if line.startswith("!"))
-    assert all((ROOT / name).exists() for name in sources)
+    seen = [line[1:] for line in let if line.startswith("!")]
     assert "*" in let
+    assert sorted(re.sub(r"\[(.)\]", r"\1", name) for name in copied_into_the_build()) == sorted(seen)
+    for name in copied_into_the_build():
+        # a release has this one, a checkout has not
+        assert list(ROOT.glob(name)) or name == "PKG-INF[O]"
 
 
-def test_the_image_is_told_its_version():
-    assert "SETUPTOOLS_SCM_PRETEND_VERSION=${VERSION}" in STAGES[0]
+def version_built_from(tree, folder, **variables):
+    """The version of the wheel that the image's build makes of what it copies from a tree."""
+    sources = folder / "source"
+    sources.mkdir(parents=True)
+    for name in copied_into_the_build():
+        for path in tree.glob(name):
+            copy = shutil.copytree if path.is_dir() else shutil.copy
+            copy(path, sources / path.name)
+    [install] = [line for line in lines_of(STAGES[0]) if line.startswith("RUN")]
+    prepare = install.removeprefix("RUN ").partition(" && ")[0]
+    wheel = f"{prepare} && {shlex.quote(sys.executable)} -m pip wheel -q --no-deps -w {folder} {sources}"
+    environment = {key: value for key, value in os.environ.items() if "SCM" not in key}
+    subprocess.run(["sh", "-ec", wheel], env={**environment, "VERSION": "", **variables}, check=True)
+    [made] = folder.glob("*.whl")
+    return made.name.split("-")[1]
+
+
+@pytest.mark.slow
+def test_an_image_is_built_of_a_checkout_of_an_archive_and_of_a_release(tmp_path):
+    """And knows its version. Needs a package index, or what the build needs in pip's cache."""
+
+    def git(*arguments):
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+        subprocess.run(command, cwd=checkout, check=True, capture_output=True)
+
+    checkout, archive, release = (tmp_path / name for name in ("checkout", "archive", "release"))
+    for folder in (archive, release):
+        folder.mkdir()
+    subprocess.run(["git", "clone", "-q", "--depth=1", ROOT.as_uri(), str(checkout)], check=True)
+    assert version_built_from(checkout, tmp_path / "told", VERSION="7.1") == "7.1"
+    assert version_built_from(checkout, tmp_path / "untold") == "0.1.dev0"
+    git("tag", "-a", "v7.2", "-m", "a release")
+    git("archive", "--output", str(tmp_path / "a.tar"), "HEAD")
+    shutil.unpack_archive(tmp_path / "a.tar", archive)
+    assert version_built_from(archive, tmp_path / "of-archive") == "7.2"
+    build = [sys.executable, "-m", "build", "--sdist", "--outdir", str(tmp_path), str(checkout)]
+    subprocess.run(build, check=True, capture_output=True)
+    shutil.unpack_archive(tmp_path / "onlinecal-7.2.tar.gz", release)
+    [unpacked] = release.iterdir()
+    assert version_built_from(unpacked, tmp_path / "of-release") == "7.2"
+    # and all that compose needs is there, too
+    for name in ("compose.yaml", "alerts.yaml", "alertmanager.yaml", "Dockerfile.dockerignore"):
+        assert (unpacked / "deploy" / name).read_text() == (checkout / "deploy" / name).read_text()
+
+
+def test_the_workflow_of_a_release_tells_the_image_its_version():
     release = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     assert '--build-arg VERSION="${GITHUB_REF_NAME#v}"' in release
 
