@@ -180,7 +180,12 @@ class Connection(asyncio.Protocol):
     def answered(self) -> None:
         """The answer to a request was sent."""
         self._reader.answered()
-        if not self._is_heard and self._deadline is None:
+        if (
+            self._reader.heads <= 0
+            and self._deadline is None
+            and (self._reader.is_inside or not self._is_heard)
+        ):
+            # a part of a request was heard already: the rest of this one, or the next one
             self._end_after(self._connections.patience)
 
     # -- what the socket says

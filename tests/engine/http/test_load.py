@@ -32,11 +32,7 @@ class Client:
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
-        data = body.encode()
-        writer.write(
-            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(data)}\r\n\r\n".encode()
-        )
-        writer.write(data)
+        writer.write(request_of(path, body))
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200")
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
@@ -49,12 +45,9 @@ class Client:
 
     async def leave_in_the_middle(self, path, body):
         """Send a request and go away before it is answered."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        data = body.encode()
-        writer.write(
-            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(data)}\r\n\r\n".encode()
-        )
-        writer.write(data[: self._rng.choice([len(data), len(data) // 2])])
+        _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        sent = request_of(path, body)
+        writer.write(sent[: self._rng.choice([len(sent), len(sent) - 9])])
         await writer.drain()
         writer.transport.abort()
         self.requests += 1
