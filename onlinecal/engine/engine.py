@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from math import inf

@@ -31,7 +31,7 @@ from onlinecal.engine.events import (
     encode_lines,
     items_of,
 )
-from onlinecal.engine.fields import BYTE_ORDER_MARK, LONGEST_NAME, is_name
+from onlinecal.engine.fields import BYTE_ORDER_MARK
 from onlinecal.engine.http.bodies import LARGE, Body, Room, check_size
 from onlinecal.engine.http.gate import LOOPBACK_NAMES, Gate
 from onlinecal.engine.http.metrics import MEDIA_TYPE, as_text
