@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from onlinecal.engine.events import LONGEST_NAME, is_name
+from onlinecal.engine.fields import LONGEST_NAME, is_name
 
 SHOWN = 40
 """Characters of a value that an error shows."""
