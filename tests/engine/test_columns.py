@@ -93,8 +93,8 @@ def test_usual_lines_are_read_and_none_is_invented():
     assert len(columns_of_lines(b"")) == 0
 
 
-@pytest.mark.parametrize("huge", [10**18, 10**30, 10**400, -(10**400)])
-@pytest.mark.parametrize("beside", [1, 10**30])
+@pytest.mark.parametrize("huge", [10**18, 10**30, 10**400, -(10**400)], ids=["18", "30", "400", "-400"])
+@pytest.mark.parametrize("beside", [1, 10**30], ids=["one", "30"])
 def test_whole_numbers_beyond_floats_are_read_as_alone(huge, beside):
     check([Outcome("a", huge), *[Outcome("b", beside), Query("c", "k"), Query("d", "k", huge, huge)] * 9])
 

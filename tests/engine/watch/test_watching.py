@@ -143,7 +143,7 @@ def test_an_alarm_says_when_and_how_and_survives_a_restart(tmp_path, caplog, mon
     with Engine(path) as engine:
         assert engine.summary("bad").watched == bad
         anew = engine.overview()
-    assert anew == replace(overview, hot_keys=0, batches=0, seconds=0.0)
+    assert anew == replace(overview, hot_keys=0, batches=0, seconds=0.0, outcomes=0)
     assert check_ledger(path).problems == []
 
 
