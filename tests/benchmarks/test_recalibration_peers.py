@@ -56,8 +56,6 @@ BINS = 15
 SLOW_CLASSES = 20
 """More classes than this take some peers minutes."""
 
-pytestmark = pytest.mark.timeout(3600)
-
 
 def played(mapped: Callable[..., Any], *rows: Any) -> tuple[float, Any]:
     """The processor's seconds, and what a method makes of new rows; None where a package is missing."""

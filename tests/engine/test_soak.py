@@ -26,7 +26,7 @@ def resident():
     [
         (30_000, 500, 100),
         pytest.param(60_000, 500, 100, marks=pytest.mark.slow),
-        pytest.param(EVENTS, 10_000, 20_000, marks=[pytest.mark.slow, pytest.mark.timeout(0)]),
+        pytest.param(EVENTS, 10_000, 20_000, marks=pytest.mark.slow),
     ],
 )
 def test_memory_does_not_grow_with_the_ledger(tmp_path, events, keys, hot_keys):
