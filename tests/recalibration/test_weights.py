@@ -50,27 +50,28 @@ ASKED = {
     of_features: lambda model, p, X: model.predict(X, initial=p),
     of_classifier: lambda model, p, X: model.predict_proba(np.column_stack([p, X]))[:, 1],
 }
-OTHERS = {GroupRecalibrator: of_groups, BoostedRecalibrator: of_features}
+OTHERS = {GroupRecalibrator: (of_groups, {}), BoostedRecalibrator: (of_features, {"n_folds": 3})}
 
 
 def everyone():
-    """Every public recalibrator as it is, and some with settings that take other ways."""
+    """Every public recalibrator, and some with settings that take other ways; with few folds, for speed."""
     for name in recalibration.__all__:
         kind = getattr(recalibration, name)
         if isinstance(kind, type) and issubclass(kind, ProbabilityRecalibrator):
             yield kind(), of_table
         elif kind in OTHERS:
-            yield kind(), OTHERS[kind]
+            fit, settings = OTHERS[kind]
+            yield kind(**settings), fit
     yield LpRecalibrator(start="dirichlet"), of_table
     yield LpRecalibrator(start="none", n_levels=10, p=1.5), of_table
     yield DecisionRecalibrator(partition="hard", step="full", n_folds=3), of_table
     for patch in ("value", "shift", "unrounded", "unrounded shift"):
         yield GroupRecalibrator(patch=patch), of_groups
     yield GroupRecalibrator(patch="value", validation_fraction=0.3), of_groups
-    yield BoostedRecalibrator(KNeighborsRegressor()), of_features
+    yield BoostedRecalibrator(KNeighborsRegressor(), n_folds=2), of_features
     tree = DecisionTreeRegressor(max_depth=3, random_state=0)
     yield BoostedRecalibrator(tree, step="level sets", validation_fraction=0.3, min_rows=5), of_features
-    yield RecalibratedClassifierCV(LogisticRegression()), of_classifier
+    yield RecalibratedClassifierCV(LogisticRegression(), cv=3), of_classifier
 
 
 EVERYONE = [

@@ -30,7 +30,7 @@ from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibr
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("wide_brackets")]
 
 N = 24
 RNG = np.random.default_rng(5)
