@@ -95,6 +95,11 @@ def scaled(model: Any = None) -> Any:
     return preprocessing.StandardScaler() | (logistic() if model is None else model)
 
 
+def several() -> Any:
+    """For several labels, and quick."""
+    return scaled(linear_model.SoftmaxRegression())
+
+
 LEVELS = {"n_levels": 5, "first_fit": 20}
 WITH_CELLS = [{"horizon": 200, "n_cells": 6}, {"horizon": 200}]
 SETTINGS: dict[type, list[dict[str, Any]]] = {
@@ -124,18 +129,21 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"hints": True},
     ],
     w.CalibratedClassifier: [
-        {"classifier": tree.HoeffdingTreeClassifier()},
+        {"classifier": several()},
         {"classifier": scaled()},
         {"classifier": logistic(), "n_buckets": "auto"},
         {"classifier": logistic(), "n_buckets": 2, "window": 50},
-        *({"classifier": bayes(), "strategy": one} for one in ("simplex", "top-label", "classwise", "tree")),
+        *(
+            {"classifier": several(), "strategy": one}
+            for one in ("simplex", "top-label", "classwise", "tree")
+        ),
         {"classifier": bayes(), "expire_after": 5, "classes": [False, True], "prior": (0.5, 0.3)},
         {"classifier": w.BinnedMean(logistic())},
         {"classifier": SGDClassifier(loss="log_loss", random_state=0), "classes": [False, True]},
     ],
     w.CombinedClassifier: [{"classifiers": [scaled(), bayes(), logistic()], "slack": 1.0}],
     w.PlattScaling: [{"classifier": scaled()}],
-    w.BinnedMean: [{"classifier": tree.HoeffdingTreeClassifier()}],
+    w.BinnedMean: [{"classifier": tree.HoeffdingTreeClassifier(leaf_prediction="mc")}],
     w.DecisionCalibratedClassifier: [
         {"classifier": logistic(), "first_fit": 110, "capacity": 400},
         {"classifier": logistic(), "first_fit": 110, "memory": "reservoir", "capacity": 100},

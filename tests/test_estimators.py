@@ -18,7 +18,10 @@ from sklearn.exceptions import NotFittedError
 from tests.estimators import EXAMPLES, SETTINGS, asker, learn, predictions, public_estimators
 from tests.pickles import pickled, read_only, shared
 
-pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning"),
+    pytest.mark.usefixtures("wide_brackets"),
+]
 each = pytest.mark.parametrize("name", EXAMPLES)
 PROVEN = ("certificate", "certificates", "guarantee", "window_certificate", "window_guarantee", "n_rounds")
 
