@@ -57,10 +57,6 @@ def run(
     paths = list(inputs)
     settings = None if config is None else read_config(config)
     check_inputs(paths)
-    if (not paths and sys.stdin is None) or sys.stdout is None:
-        raise ValueError(
-            "standard input and output must be open: events come from one, answers go to the other"
-        )
     gc.set_threshold(*GARBAGE)
     with Stop() as stop:
         with counting() as compiled, Engine(ledger, settings, hot_keys=hot_keys) as engine:

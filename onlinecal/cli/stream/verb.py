@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -76,6 +77,10 @@ def stream(
         raise ValueError("--ledger is missing: the file that keeps every event")
     if resume and not inputs:
         raise ValueError("--resume needs --input: standard input is read once, as it comes")
+    if (not inputs and sys.stdin is None) or sys.stdout is None:
+        raise ValueError(
+            "standard input and output must be open: events come from one, answers go to the other"
+        )
     from onlinecal.cli.stream.loop import run
     from onlinecal.engine.watch.overview import log_to_stderr
 

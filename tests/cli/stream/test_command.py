@@ -20,7 +20,7 @@ from tests.cli.stream.events import (
     outcome,
     piped,
     query,
-    started,
+    started_as_asked,
     stream,
 )
 
@@ -38,7 +38,8 @@ def test_every_line_of_standard_input_is_answered_as_the_engine_answers_it(ledge
         assert words in summary
 
 
-def test_a_trickle_is_answered_at_once_and_half_a_line_waits_for_the_other_half(ledger):
+@started_as_asked
+def test_a_trickle_is_answered_at_once_and_half_a_line_waits_for_the_other_half(ledger, started):
     with started("--ledger", ledger) as process:
         for number in range(3):
             for event in (query(number), outcome(number)):

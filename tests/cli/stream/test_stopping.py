@@ -8,7 +8,7 @@ import time
 import pytest
 
 from onlinecal.engine import read_report
-from tests.cli.stream.events import expected, is_sound, late, started, stream
+from tests.cli.stream.events import expected, is_sound, late, started, started_as_asked, stream
 
 
 def ended(process):
@@ -30,7 +30,8 @@ def events(tmp_path):
     return made
 
 
-def test_sigterm_ends_between_batches_and_resume_goes_on_without_a_gap(ledger, events):
+@started_as_asked
+def test_sigterm_ends_between_batches_and_resume_goes_on_without_a_gap(ledger, events, started):
     file, lines = events(10_000)
     with started("--ledger", ledger, "--input", file, "--resume", "--batch", 50) as process:
         answered = process.stdout.readline()
@@ -45,10 +46,11 @@ def test_sigterm_ends_between_batches_and_resume_goes_on_without_a_gap(ledger, e
     assert answered + rest == expected(lines)
 
 
+@started_as_asked
 @pytest.mark.parametrize(
     "end, code", [pytest.param(signal.SIGTERM, 0, marks=pytest.mark.slow), (signal.SIGINT, 130)]
 )
-def test_all_that_is_answered_when_a_signal_ends_a_pipe_is_in_the_ledger(ledger, end, code):
+def test_all_that_is_answered_when_a_signal_ends_a_pipe_is_in_the_ledger(ledger, end, code, started):
     with started("--ledger", ledger) as process:
         process.stdin.write(late(200))
         begun = process.stdout.readline()
@@ -105,7 +107,8 @@ def test_when_nobody_reads_the_answers_it_stops_quietly(ledger, events):
     assert stream("--ledger", ledger, "--input", file).stdout_bytes == expected(lines)
 
 
-def test_answers_that_find_no_room_are_not_lost(ledger, events):
+@started_as_asked
+def test_answers_that_find_no_room_are_not_lost(ledger, events, started):
     file, lines = events(50)
     with (
         open("/dev/full", "wb") as full,

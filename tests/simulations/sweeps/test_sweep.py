@@ -131,7 +131,7 @@ def test_only_what_is_missing_is_played(swept, tmp_path):
 
 
 def test_processes_do_the_work_and_their_answers_come_in_the_order_of_the_tasks():
-    """The small form of the next one: processes that load none of our packages start in a fifth of the time."""
+    """The small form of the next one: what processes load none of our packages for takes a fifth of it."""
     answers = list(work(divmod, [(number, 2) for number in range(4)], Workers(jobs=2), ordered=True))
     assert answers == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert os.getpid() not in work(os.getpid, [()] * 2, Workers(jobs=2))
