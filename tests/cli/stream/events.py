@@ -1,7 +1,6 @@
 """Events for the tests of `onlinecal stream`, and the command: in this process, and as a shell runs it."""
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ import pytest
 from onlinecal.__main__ import main
 from onlinecal.engine import Engine, check_ledger
 from tests.commands import run
+from tests.copies import be_process
 
 COMMAND = [sys.executable, "-m", "onlinecal", "stream"]
 
@@ -79,21 +79,8 @@ def started(*arguments, **settings):
 
 def copied(*arguments, **settings):
     """The same in a copy of this process, which has loaded what the command needs: a tenth of the time."""
-    begin = partial(run_as_process, [*COMMAND[2:], *map(str, arguments)])
+    begin = partial(be_process, main, ["stream", *map(str, arguments)])
     return started(*arguments, preexec_fn=begin, **settings)
-
-
-def run_as_process(arguments):
-    """Be the command: where another program would be loaded, after pipes have become standard streams."""
-    # among the others the pipe on which this process would say that it became another program
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    sys.stdin, sys.stdout, sys.stderr = map(os.fdopen, range(3), "rww")
-    sys.argv = arguments
-    try:
-        main()
-    except SystemExit as end:
-        os._exit(end.code)
-    os._exit(1)
 
 
 started_as_asked = pytest.mark.parametrize("started", [copied, pytest.param(started, marks=pytest.mark.slow)])

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -17,10 +18,13 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 import httpx
+import typer
 
+from onlinecal.cli.stream.serve import serve as serve_verb
 from onlinecal.engine import AsyncEngine, Engine, Rejected
 from onlinecal.engine.http.server import is_loopback, read_token, serve
 from onlinecal.engine.watch import overview
+from tests.copies import be_process
 
 TOKEN = "correct-horse-battery"
 SERVE = "import sys; from onlinecal.cli.stream.serve import serve; import typer; typer.run(serve)"
@@ -40,14 +44,23 @@ async def test_only_loopback_goes_without_a_token(host):
 
 
 @pytest.fixture
-def server(tmp_path):
-    """start(*arguments): a server of its own process, on a free port; (process, address)."""
+def server(tmp_path, request):
+    """start(*arguments): a server of its own process, on a free port; (process, address).
+
+    By default it is a copy of this process, in the long form one that a shell starts.
+    """
     started = []
 
     def start(*arguments, **variables):
-        command = [sys.executable, "-c", SERVE, "--ledger", str(tmp_path / "ledger.db"), "--port", "0"]
+        given = ["--ledger", str(tmp_path / "ledger.db"), "--port", "0", *arguments]
+        begin = partial(be_process, partial(typer.run, serve_verb), given)
+        is_slow = request.node.get_closest_marker("slow") is not None
         process = subprocess.Popen(
-            [*command, *arguments], stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
+            [sys.executable, "-c", SERVE, *given],
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **variables},
+            preexec_fn=None if is_slow else begin,
         )
         started.append(process)
         line = process.stderr.readline()
@@ -62,7 +75,10 @@ def server(tmp_path):
         process.stderr.close()
 
 
-async def test_a_server_that_is_told_to_stop_answers_what_is_under_way_and_loses_nothing(server, tmp_path):
+@pytest.mark.parametrize("as_shells_do", [False, pytest.param(True, marks=pytest.mark.slow)])
+async def test_a_server_that_is_told_to_stop_answers_what_is_under_way_and_loses_nothing(
+    server, tmp_path, as_shells_do
+):
     process, address = server()
     answered = []
 
