@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from simulations.cli.console import app
 
 # what runs an app makes its command anew for each test, of all verbs and their options: 20 ms
-typer.testing._get_command = cache(typer.main.get_command)
+typer.testing._get_command = typer.main.get_command = cache(typer.main.get_command)
 
 
 def run(*arguments: Any) -> Result:

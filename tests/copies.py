@@ -5,7 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import NoReturn
+
+from tests.commands import run
+
+
+@cache
+def load_command() -> None:
+    """Load what every command needs, which each copy would load again."""
+    run("stream", "report", "--ledger", "missing")
 
 
 def be_process(program: Callable[[], object], arguments: list[str]) -> NoReturn:

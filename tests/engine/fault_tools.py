@@ -11,8 +11,11 @@ from functools import partial
 
 import pytest
 
+from onlinecal.cli.stream import keeping, loop  # noqa: F401  loaded here, not by every copy of this process
 from onlinecal.engine import LedgerError
 from onlinecal.engine.ledger.schema import SUMMED, is_sound, sum_of
+from simulations.cli.console import main
+from tests.copies import load_command
 from tests.engine.scripts import lines_of, script
 
 QUERIES = int(os.environ.get("ONLINECAL_QUERIES", "220"))
@@ -84,8 +87,6 @@ def command(folder, *arguments, source=b"", before=lambda: None):
         sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, "w" if n else "r", closefd=False) for n in range(3))
         sys.argv = ["onlinecal", *map(str, arguments)]
         before()
-        from simulations.cli.console import main
-
         try:
             main()
         except SystemExit as end:
@@ -94,6 +95,7 @@ def command(folder, *arguments, source=b"", before=lambda: None):
             sys.stdout.flush()
             sys.stderr.flush()
 
+    load_command()
     code = in_child(work)
     return code, streams[1].read_bytes(), streams[2].read_text()
 

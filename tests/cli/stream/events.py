@@ -12,7 +12,7 @@ import pytest
 from onlinecal.__main__ import main
 from onlinecal.engine import Engine, check_ledger
 from tests.commands import run
-from tests.copies import be_process
+from tests.copies import be_process, load_command
 
 COMMAND = [sys.executable, "-m", "onlinecal", "stream"]
 
@@ -79,6 +79,7 @@ def started(*arguments, **settings):
 
 def copied(*arguments, **settings):
     """The same in a copy of this process, which has loaded what the command needs: a tenth of the time."""
+    load_command()
     begin = partial(be_process, main, ["stream", *map(str, arguments)])
     return started(*arguments, preexec_fn=begin, **settings)
 
