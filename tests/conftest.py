@@ -110,6 +110,8 @@ def without_extras(monkeypatch):
 
 WORKS = {
     "narrowing": ("ROUNDING_WORK", "SEARCH_WORK"),
+    "bracket": ("NODES", "ROUNDING_WORK", "SEARCH_WORK"),
+    "fractional.rounding": ("LEAST_WORK",),
     "multiclass": ("LOWER_WORK", "PRICES_WORK", "UPPER_WORK"),
 }
 """How much work a bracket of the distance may cost at budget 1, by module."""
