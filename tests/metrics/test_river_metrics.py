@@ -22,6 +22,8 @@ from onlinecal.metrics import (
 )
 from tests.properties import examples
 
+pytestmark = pytest.mark.usefixtures("wide_brackets")
+
 BUILT = {
     "Brier": Brier,
     "ECE": ECE,
