@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from onlinecal.compiling import progress
+from onlinecal.compiling import ingredients, progress
 from tests.ids import pytest_make_parametrize_id as pytest_make_parametrize_id
 from tests.properties import load_profiles
 
@@ -19,6 +19,8 @@ load_profiles()
 
 # which test is the first to need a loop depends on the order of tests: what this process prints must not
 progress.LONG = 3600.0
+# kernels of tests are kept and found again as those of the library are
+ingredients.PACKAGES = (*ingredients.PACKAGES, "tests")
 
 FIRST = (
     "engine/spark/test_stream.py",

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 import adversaries
+from onlinecal.compiling import compiled
 
 RECORDED = Path(__file__).with_name("recorded.csv")
 """Three hundred games of two teams, in no order: columns game and won."""
@@ -80,7 +80,7 @@ def scripted_game(T: int, k: int | None = None, seed: int = 11) -> tuple[np.ndar
 
 @cache
 def compiled_loop_of_classes(step: Callable) -> Callable:
-    @njit
+    @compiled
     def loop(state, forecasts, rises, uniforms, outcomes):
         for t in range(len(outcomes)):
             outcomes[t] = step(state, t, forecasts[t], rises[t], uniforms[t])
@@ -90,7 +90,7 @@ def compiled_loop_of_classes(step: Callable) -> Callable:
 
 @cache
 def compiled_loop(step: Callable) -> Callable:
-    @njit
+    @compiled
     def loop(state, forecasts, rises_zero, rises_one, uniforms, outcomes):
         for t in range(len(outcomes)):
             outcomes[t] = step(state, t, forecasts[t], rises_zero[t], rises_one[t], uniforms[t])

@@ -129,7 +129,7 @@ def test_the_bound_for_late_outcomes_holds_where_they_come_in_runs_of_that_lengt
 
 def test_steered_models_do_not_see_each_other():
     rng = np.random.default_rng(0)
-    p, y = rng.random(300), rng.integers(0, 2, 300)
+    p, y = rng.random(300), rng.integers(0, 2, 300, np.uint8)
     schedule = Schedule(np.arange(300), np.arange(1, 301), np.ones(300, bool))
     both = [
         combining.combined(combining.new_combining(2), np.column_stack([p, q]), y, schedule)

@@ -318,4 +318,5 @@ def weights_of(vectors: NDArray[np.float64], parts: int) -> tuple[NDArray[np.int
     # behind the last class with weight the sum is one, but for rounding
     upto = np.where(np.cumsum(vectors[..., ::-1], axis=-1)[..., ::-1] - vectors <= 0.0, parts, upto)
     weights = np.diff(upto, axis=-1, prepend=0)
-    return weights, totals(np.abs(vectors - weights / parts))
+    # one layout: loops are compiled for each
+    return weights, np.asarray(totals(np.abs(vectors - weights / parts)), order="C")

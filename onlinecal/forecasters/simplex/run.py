@@ -54,6 +54,8 @@ HEADROOM = 6
 """Where the grid may change it can become so many times twice as fine, with as many late labels."""
 FEWEST_PARTS = 1 << 8
 NO_CELL, NO_WEIGHTS = np.empty(0, np.int32), np.empty(0, np.int64)
+# as the numbers of a cell are: loops are compiled for each kind
+NO_CELL.setflags(write=False)
 
 
 def allowance(k: int) -> int:
@@ -527,8 +529,6 @@ def replay_until(
     weights, rounded = np.empty((0, k), np.int64), np.empty(0)
     if MIXED in numbers:
         weights, rounded = weights_of(outcomes.vectors[part, :k], run.parts)
-        # one layout: the loop is compiled for each
-        rounded = np.ascontiguousarray(rounded)
     tapes, done = (guide, forecasts[part], points[part]), 0
     while done < len(numbers):
         done = machine.replay(run.memory, run.table, numbers, weights, run.parts, rounded, *tapes, done)
