@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numba.core import config
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -87,7 +88,7 @@ def test_a_mixture_is_made_once_and_found_under_its_name():
 
 
 def test_the_code_of_a_mixture_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
     address_of(kernel_of(mixture.mixture_step(threshold_step, coin_step)), STEP)
     assert len([*tmp_path.rglob("*.kernel")]) == 1
 
