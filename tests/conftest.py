@@ -28,11 +28,11 @@ FIRST = (
     "compiling/",
     "simulations/sweeps/test_clusters.py",
     "recalibration/test_boosted.py",
-    "test_certificates.py",
     "test_estimators.py",
     "test_pages.py",
     "simulations/cli/",
     "test_documentation.py",
+    "test_certificates.py",
     "cli/recalibrating/",
     "engine/ledger/",
     "simulations/games/",
@@ -43,7 +43,10 @@ FIRST = (
     "engine/",
     "simulations/",
 )
-"""Files that take the longest: none should be the last on one core while another has nothing to do."""
+"""Files that take the longest: none should be the last on one core while another has nothing to do.
+
+Two that need the same loops are apart: else both would compile them where there is no compiled code.
+"""
 
 
 MOST_LETTERS = 100

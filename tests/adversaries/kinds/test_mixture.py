@@ -6,9 +6,9 @@ import pickle
 
 import numpy as np
 import pytest
-from numba.core import config
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numba.core import config
 
 from adversaries import create
 from adversaries.kinds import mixture
