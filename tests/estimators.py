@@ -146,7 +146,14 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     w.BinnedMean: [{"classifier": tree.HoeffdingTreeClassifier(leaf_prediction="mc")}],
     w.DecisionCalibratedClassifier: [
         {"classifier": logistic(), "first_fit": 110, "capacity": 400},
-        {"classifier": logistic(), "first_fit": 110, "memory": "reservoir", "capacity": 100},
+        {
+            "classifier": logistic(),
+            "first_fit": 110,
+            "memory": "reservoir",
+            "capacity": 100,
+            "losses": [[[0.0, 1.0], [0.3, 0.1]]],
+            "labels": [False, True],
+        },
     ],
     w.GroupCalibratedClassifier: [
         {"classifier": logistic(), "groups": {"any": bool}, "scheme": scheme}

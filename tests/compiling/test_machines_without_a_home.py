@@ -13,15 +13,15 @@ from tests import ROOT
 PLAY = """
 import numpy as np
 from onlinecal.compiling import counting
-from onlinecal.recalibration.flooring import project_rows
+from onlinecal.measures.fixed_order import inner
 with counting() as compiled:
-    print(project_rows(np.array([[1.0, 1.0]])).tolist(), compiled.loops)
+    print(inner(np.array([[1.0, 2.0]]), np.array([[1.0], [2.0]])).tolist(), compiled.loops)
 """
 NOBODY = 12345
 BECOME_NOBODY = f"""
 import os, sys
 import numba, numpy
-import onlinecal.recalibration.flooring
+import onlinecal.measures.fixed_order
 numba.njit(lambda x: x.sum())(numpy.zeros((2, 2)))
 for name in [name for name in sys.modules if name.startswith("onlinecal")]:
     del sys.modules[name]
@@ -69,7 +69,7 @@ def test_a_read_only_installation_says_once_where_code_is_kept(run, open_folder,
         # python itself tries /tmp, /var/tmp, /usr/tmp and the working directory
         code = "import tempfile\ntempfile._candidate_tempdir_list = lambda: ['/nonexistent']\n" + code
     answer = run(code, places)
-    assert (answer.returncode, answer.stdout) == (0, "[[0.5, 0.5]] 1\n"), answer.stderr
+    assert (answer.returncode, answer.stdout) == (0, "[[5.0]] 1\n"), answer.stderr
     kept, lost = answer.stderr.count("is kept in"), answer.stderr.count("cannot be kept")
     assert (kept, lost) == ((1, 0) if temporary else (0, 1))
     if temporary:
@@ -77,16 +77,16 @@ def test_a_read_only_installation_says_once_where_code_is_kept(run, open_folder,
         assert folder.name == f"onlinecal-{NOBODY}"
         assert (folder.stat().st_uid, folder.stat().st_mode & 0o777) == (NOBODY, 0o700)
         again = run(code, places)
-        assert (again.returncode, again.stdout) == (0, "[[0.5, 0.5]] 0\n")
+        assert (again.returncode, again.stdout) == (0, "[[5.0]] 0\n")
         assert "RuntimeWarning" not in again.stderr
 
 
 @as_root
 def test_what_root_has_compiled_others_load(run, open_folder):
     places = {"NUMBA_CACHE_DIR": open_folder / "kernels", "TMPDIR": open_folder}
-    assert run(PLAY, places).stdout == "[[0.5, 0.5]] 1\n"
+    assert run(PLAY, places).stdout == "[[5.0]] 1\n"
     answer = run(BECOME_NOBODY + PLAY, places)
-    assert answer.stdout == "[[0.5, 0.5]] 0\n", answer.stderr
+    assert answer.stdout == "[[5.0]] 0\n", answer.stderr
     assert "RuntimeWarning" not in answer.stderr
 
 
@@ -97,13 +97,13 @@ def test_in_an_archive_code_is_kept_too(run, tmp_path):
             packed.write(path, path.relative_to(ROOT))
     for compiled in (1, 0):
         answer = run(PLAY, {"NUMBA_CACHE_DIR": tmp_path / "cache"}, archive)
-        assert answer.stdout == f"[[0.5, 0.5]] {compiled}\n", answer.stderr
+        assert answer.stdout == f"[[5.0]] {compiled}\n", answer.stderr
 
 
 def test_a_full_disk_costs_time_and_nothing_else(run, tmp_path):
     little_room = resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY)
     places = {"NUMBA_CACHE_DIR": tmp_path / "cache", "TMPDIR": tmp_path}
     answer = run(PLAY, places, limits=[little_room])
-    assert (answer.returncode, answer.stdout) == (0, "[[0.5, 0.5]] 1\n"), answer.stderr
+    assert (answer.returncode, answer.stdout) == (0, "[[5.0]] 1\n"), answer.stderr
     assert answer.stderr.count("File too large") == 2, "one warning, with the reason at either place"
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size] == []

@@ -124,16 +124,15 @@ def test_on_the_same_rounds_the_map_is_that_of_the_batch(within):
     assert model.recalibrator.n_rounds_ == batch.n_rounds_
 
 
-@pytest.mark.parametrize("forgetting", [{"window": 1600}, {"fading": 0.998}])
-def test_forgetting_follows_a_change_that_remembering_does_not(forgetting):
+def test_forgetting_follows_a_change_that_remembering_does_not():
     fresh, labels = stream(4000, 3, 0.0)
     errors = []
-    for options in ({}, forgetting):
+    for options in ({}, {"window": 1600}, {"fading": 0.998}):
         model = LpCalibratedClassifier(Told(), n_levels=4, **options)
         learn(model, rounds_of(5000, 1, 0.6))
         learn(model, rounds_of(2500, 2, 0.0))
         errors.append(lp_calibration_error(answers(model, fresh), labels, 2, 4))
-    assert errors[1] < 0.5 * errors[0]
+    assert max(errors[1:]) < 0.5 * errors[0]
 
 
 @pytest.mark.parametrize("forgetting", [{}, {"window": 400}, {"fading": 0.99}])
