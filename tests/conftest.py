@@ -114,9 +114,7 @@ def without_extras(monkeypatch):
 
 
 WORKS = {
-    "narrowing": ("ROUNDING_WORK", "SEARCH_WORK"),
-    "bracket": ("NODES", "ROUNDING_WORK", "SEARCH_WORK"),
-    "fractional.rounding": ("LEAST_WORK",),
+    "narrowing": ("NODES", "ROUNDING_WORK", "LEAST_WORK", "QUICK", "SEARCH_WORK", "AT_ONCE"),
     "multiclass": ("LOWER_WORK", "PRICES_WORK", "UPPER_WORK"),
 }
 """How much work a bracket of the distance may cost at budget 1, by module."""
