@@ -1,6 +1,6 @@
 """The engine over HTTP: an ASGI application. Needs the extra `serve`.
 
-docs/engine-contract.md lists the routes and what they answer.
+docs/over-http.md lists the routes and what they answer.
 """
 
 from __future__ import annotations
