@@ -84,12 +84,14 @@ LOOK = 0.25
 FIRST_CUTOFFS = (1.0 / 16.0, 1.0 / 4.0)
 """Shares of the gap that the first two searches look at. They tell how the work grows with the cutoff."""
 
+RISE = 1.5
+"""The second cutoff is larger than the first by this factor at least, however the gap has shrunk."""
+
 POWER = 1.5
 """Of the cutoff, that the work of a search usually grows like, beside a fixed part."""
 
 WORK_GROWTH = 3.0
 """How much more work the next search may be expected to take than the last one."""
-
 
 CAREFUL, LEAST_GROWTH = 0.8, 1.2
 """Share of the work left that a search is planned for, and the growth that is not worth another one."""
@@ -107,6 +109,11 @@ class Bracket(NamedTuple):
 def nodes_allowed(effort: float) -> int:
     """Nodes of the relaxation for an effort."""
     return int(min(MAX_NODES, max(LEAST_NODES, NODES * math.sqrt(effort))))
+
+
+def even_nodes(n_cells: int) -> Floats:
+    """The ends of so many equal cells of [0, 1]."""
+    return np.linspace(0.0, 1.0, n_cells + 1)
 
 
 def deduction(n_rounds: int) -> float:
@@ -222,16 +229,14 @@ class Narrowing:
                 continue
             limits = self._limits()
             lattice = lattice_work(self.counts, limits) if plain else math.inf
+            cutoff, most = self.gap, lattice
             if len(works) < len(FIRST_CUTOFFS):
-                cutoff, most = self.gap * FIRST_CUTOFFS[len(works)], LOOK * lattice
+                least = RISE * cutoffs[-1] if cutoffs else 0.0
+                cutoff, most = min(cutoff, max(least, FIRST_CUTOFFS[len(works)] * cutoff)), LOOK * lattice
             else:
                 # a fixed part, and one that grows like a power of the cutoff
                 rate = (works[-1] - works[-2]) / (cutoffs[-1] ** POWER - cutoffs[-2] ** POWER)
-                expected, cutoff, most = (
-                    works[-1] + rate * (self.gap**POWER - cutoffs[-1] ** POWER),
-                    self.gap,
-                    lattice,
-                )
+                expected = works[-1] + rate * (self.gap**POWER - cutoffs[-1] ** POWER)
                 if lattice <= min(expected, self.search_left):
                     return self._take_lattice(limits)
                 planned = min(WORK_GROWTH * works[-1], CAREFUL * self.search_left)
@@ -275,20 +280,16 @@ class Narrowing:
         real, so fewer values can make a better sequence. From then on that of the best level sets so far.
         """
         work = QUICK
-        yield (
-            self._curve_on(apart(merged(self.relaxation.nodes, np.linspace(0.0, 1.0, FINE_CELLS + 1)))),
-            work,
-        )
+        yield self._curve_on(merged(self.relaxation.nodes, even_nodes(FINE_CELLS))), work
         root = math.sqrt(self.counts.n_rounds)
         if len(self.counts.values) > 2.0 * root:
-            for n_cells in sorted(
-                {int(min(MOST_CELLS, max(1, factor * root))) for factor in (3.0, 1.5, 0.5)}
-            )[::-1]:
-                nodes = np.linspace(0.0, 1.0, n_cells + 1)
-                yield self._curve_on(nodes), work
+            cells = {int(min(MOST_CELLS, max(1, factor * root))) for factor in (3.0, 1.5, 0.5)}
+            for n_cells in sorted(cells, reverse=True):
+                yield self._curve_on(even_nodes(n_cells)), work
         while True:
             yield curve_of_levels(self.levels), work
             work *= WORK_GROWTH
 
     def _curve_on(self, nodes: Floats) -> Curve:
+        nodes = apart(nodes)
         return curve_of_masses(self.counts, nodes, few_masses(self.counts, nodes))
