@@ -77,8 +77,8 @@ class MulticlassDistance(Shown):
     Attributes
     ----------
     lower, upper
-        lower <= distance <= upper, both proven; after the exact program up to its solver's tolerance, a millionth
-        of the distance. Sums over rounds, or averages if asked for.
+        lower <= distance <= upper, both proven; where an integer program found the distance, up to a
+        millionth of it, the solver's tolerance. Sums over rounds, or averages if asked for.
     witness
         A perfectly calibrated sequence at distance `upper`, shape (T, k), in input order. Rounds of one level
         set carry the identical floats, the correctly rounded class frequencies among them.
