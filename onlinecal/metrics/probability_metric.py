@@ -418,7 +418,7 @@ class CalibrationDistance(MonitoredMetric):
         How many different forecasts are counted exactly; more are counted on a grid as fine as that, and
         the bracket is widened by how far they were moved.
     budget
-        Effort for the bracket; 1 is about a second at most.
+        Effort for the bracket; 1 takes up to three seconds.
     pos_val, top_label
         As for `Brier`.
 

@@ -340,7 +340,7 @@ def running_distance(
         After how many rounds it is measured: a number of moments, evenly spread, or the moments themselves,
         whole numbers from 1 to T, in order.
     budget
-        Effort for each distance, as for `calibration_distance`; 1 is about a second.
+        Effort for each distance, as for `calibration_distance`; 1 takes up to three seconds.
     color
         Any colour of matplotlib; None: the next of the palette.
     label

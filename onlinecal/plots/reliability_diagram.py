@@ -181,7 +181,7 @@ def transport(
     witness
         A calibrated sequence, shape (T,), where one is known, such as `calibration_distance(...).witness`.
     budget
-        Else: effort to find one, as for `calibration_distance`; 1 is about a second.
+        Else: effort to find one, as for `calibration_distance`; 1 takes up to three seconds.
 
     Returns
     -------

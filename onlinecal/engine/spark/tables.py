@@ -65,7 +65,7 @@ def distances(
         The columns whose values make a group, of any type that Spark can group by; None: all rows are one
         group. Rows where such a column is null are a group too, as in SQL.
     budget
-        Work put into the bracket of each group: 1 is about a second. See `calibration_distance`.
+        Work put into the bracket of each group: 1 takes up to three seconds. See `calibration_distance`.
     rtol
         A bracket with upper - lower <= rtol * upper is good enough; work on that group stops there.
 
