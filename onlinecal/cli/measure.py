@@ -190,8 +190,8 @@ def measure(
         str,
         Option(
             metavar="NUMBER|exact",
-            help="Effort for the distance, 1 takes up to three seconds; exact: however long it takes, seconds "
-            "or hours.",
+            help="Effort for the distance, 1 takes up to three seconds; exact: however long it takes, "
+            "seconds or hours.",
         ),
     ] = "1",
     bins: Annotated[int, Option(min=1, max=1_000_000, help="Bins of the ECE in bins.")] = BINS,
