@@ -74,8 +74,15 @@ def everyone():
     yield RecalibratedClassifierCV(LogisticRegression(), cv=3), of_classifier
 
 
+WITH_ALL_FOLDS = [
+    (BoostedRecalibrator(), of_features),
+    (BoostedRecalibrator(KNeighborsRegressor()), of_features),
+    (RecalibratedClassifierCV(LogisticRegression()), of_classifier),
+]
+"""Those that `everyone` has with few folds, as users have them."""
 EVERYONE = [
-    pytest.param(*one, id=f"{type(one[0]).__name__}-{number}") for number, one in enumerate(everyone())
+    *(pytest.param(*one, id=f"{type(one[0]).__name__}-{number}") for number, one in enumerate(everyone())),
+    *(pytest.param(*one, marks=pytest.mark.slow) for one in WITH_ALL_FOLDS),
 ]
 
 

@@ -41,7 +41,13 @@ WRAPPERS = {
     "bins": BinnedMean,
     "bins inside": lambda model: CalibratedClassifier(BinnedMean(model)),
 }
-each_wrapper = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+each_wrapper = pytest.mark.parametrize(
+    "wrap",
+    [
+        *(pytest.param(wrap, id=name) for name, wrap in WRAPPERS.items()),
+        pytest.param(DecisionCalibratedClassifier, id="fitted twice", marks=pytest.mark.slow),
+    ],
+)
 
 
 class Grade(IntEnum):
