@@ -41,7 +41,7 @@ def attained(answer, p, y):
 def test_both_ends_meet_and_the_history_attains_them(n_rounds):
     for p, y in histories(n_rounds):
         answer = lower_calibration_distance(p, y)
-        assert 0 <= answer.upper - answer.lower <= 1e-6
+        assert 0 <= answer.upper - answer.lower <= 2e-8 * n_rounds
         assert attained(answer, np.asarray(p), np.asarray(y)) == pytest.approx(answer.upper, abs=1e-8)
         assert answer.upper <= calibration_distance(p, y, "bracket").upper + 1e-12 * n_rounds
         assert (np.diff(answer.values) > 0).all()

@@ -16,7 +16,10 @@ from onlinecal.measures.distance.levels import conditional_means, distance_to
 from onlinecal.measures.distance.pooling import pooled_levels
 from onlinecal.validation import check_count
 
-CLOSED = 1e-10
+TOLERANCE = 1e-8
+"""Of a round: more nodes would raise the lower end by no more. They would cost another solution."""
+
+CLOSED = 1e-7
 """Of a round: ends that are nearer than that have met."""
 
 NEGLIGIBLE = 1e-13
@@ -62,8 +65,8 @@ def lower_calibration_distance(
         False: sums over rounds. True: divided by T.
     n_nodes
         The most values that the fractional history may use, at least 2. While there are at most half as many
-        distinct forecasts, lower and upper meet up to rounding. With more of them, upper - lower falls with
-        about the square of n_nodes, and the time grows with it: 20,000 take about a second.
+        distinct forecasts, lower and upper meet, to some 1e-8 a round. With more of them, upper - lower falls
+        with about the square of n_nodes, and the time grows with it: 20,000 take about a second.
 
     Returns
     -------
@@ -112,7 +115,7 @@ def lower_calibration_distance_from_counts(
 
 def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalibrationDistance:
     n_nodes = check_count(n_nodes, "n_nodes", least=2)
-    relaxation = relax(counts, n_nodes)
+    relaxation = relax(counts, n_nodes, TOLERANCE)
     upper, values, masses = _fractional_history(counts, relaxation.nodes, relaxation.masses)
     if upper - relaxation.lower > CLOSED * counts.n_rounds:
         # where many solutions are optimal, the solver sometimes stops with masses that are not quite

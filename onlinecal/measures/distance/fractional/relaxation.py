@@ -68,11 +68,11 @@ class Relaxation:
         return np.interp(values, self.nodes, potentials[outcome])
 
 
-def relax(counts: Counts, limit: int) -> Relaxation:
+def relax(counts: Counts, limit: int, tolerance: float = ROUNDING) -> Relaxation:
     """Solve the linear program on at most `limit` nodes, at least 2, and prove its lower bound.
 
     Where the limit leaves room for all forecasts and for the nodes that they call for, the bound is the lower
-    distance, up to rounding.
+    distance, up to `tolerance` a round: violations of the constraint that are no larger are not cut.
     """
     one_way = one_way_bound(counts)
     if counts.n_zeros == 0.0 or counts.n_ones == 0.0:
@@ -87,7 +87,7 @@ def relax(counts: Counts, limit: int) -> Relaxation:
         if not by_forecast:
             break
         u0, u1 = lowest_extension(nodes, u0, zeros > 0.0), lowest_extension(nodes, u1, ones > 0.0)
-        cuts = _worst(*violations(nodes, u0, u1), nodes, limit - len(nodes))
+        cuts = _worst(*violations(nodes, u0, u1), nodes, limit - len(nodes), tolerance)
         if len(cuts) == 0:
             break
     if by_forecast:
@@ -170,10 +170,10 @@ def violations(nodes: Floats, u0: Floats, u1: Floats) -> tuple[Floats, Floats]:
     return np.where(inside, x, left), np.where(inside, value, 0.0)
 
 
-def _worst(places: Floats, values: Floats, nodes: Floats, room: int) -> Floats:
+def _worst(places: Floats, values: Floats, nodes: Floats, room: int, tolerance: float) -> Floats:
     """The places of the largest violations, at most `room`, increasing; none too near to a node."""
     away = np.minimum(places - nodes[:-1], nodes[1:] - places) >= NEAREST_CUT
-    wanted = np.flatnonzero((values > ROUNDING) & away)
+    wanted = np.flatnonzero((values > tolerance) & away)
     if len(wanted) > room:
         wanted = np.sort(wanted[np.argsort(-values[wanted], kind="stable")[:room]])
     return places[wanted]
