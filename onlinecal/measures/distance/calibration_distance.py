@@ -17,17 +17,13 @@ from onlinecal.measures.distance.bracket import (
     sequence_of,
     share_bounds,
 )
-from onlinecal.measures.distance.lattice import exact_levels
-from onlinecal.measures.distance.levels import Levels, conditional_means, deal, distance_to
+from onlinecal.measures.distance.levels import Levels, conditional_means, deal
 from onlinecal.measures.distance.narrowing import bracket, deduction
 from onlinecal.tables.columns import check_probabilities, check_same_length
 from onlinecal.validation import check_choice, check_number
 
 Method = Literal["auto", "exact", "bracket"]
 Rows = NDArray[np.intp]
-
-PLAIN_LATTICE = 2_500
-"""Lattice points up to which the plain dynamic program is quicker than whatever might come before it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,15 +203,10 @@ def _measured(
     rtol: float,
 ) -> CalibrationDistance:
     """The answer for a history whose rounds with outcome 0, and with 1, are these rows by forecast."""
-    if method != "bracket" and counts.n_zeros * counts.n_ones <= PLAIN_LATTICE:
-        levels, is_exact = exact_levels(counts), True
-        lower = upper = distance_to(counts, levels)
-    else:
-        if method == "exact":
-            budget, rtol = math.inf, 0.0
-        found = bracket(counts, starts, budget, rtol, plain=method != "bracket")
-        lower, upper, is_exact, levels = found.lower, found.upper, found.is_exact, found.levels
-    return _answer(lower, upper, is_exact, deal(levels, *rounds), normalize)
+    if method == "exact":
+        budget, rtol = math.inf, 0.0
+    found = bracket(counts, starts, budget, rtol, plain=method != "bracket")
+    return _answer(found.lower, found.upper, found.is_exact, deal(found.levels, *rounds), normalize)
 
 
 def check_options(method: str, budget: float, rtol: float) -> None:

@@ -69,8 +69,8 @@ SEARCH_WORK = 2e8
 SEARCH_ROUNDS = 50_000
 """Longer histories are not searched: the lattice is too large for a cutoff that would show."""
 
-SMALL_LATTICE = 10_000
-"""Points of a plain lattice that is quicker than the relaxation and what follows from it."""
+TINY_LATTICE, SMALL_LATTICE = 2_500, 10_000
+"""Points of a plain lattice that is quicker than whatever might come before it, and than the relaxation."""
 
 LATTICE_ROUNDS = 3000
 """Longer histories are not given a lattice with room for all points: it grows with their square."""
@@ -130,6 +130,9 @@ def bracket(
     over the history, a small cut of the line and a small relaxation. With `plain` the plain lattice is taken
     as soon as it is expected to be quicker than the searches.
     """
+    points = counts.n_zeros * counts.n_ones
+    if plain and points <= TINY_LATTICE:
+        return _nearest(counts)
     sums = prefix_sums(counts)
     cuts = int(min(MAX_CUTS, max(LEAST_CUTS, MAX_CUTS * math.sqrt(effort))))
     known = [*starts, pooled_levels(sums, cuts)]
@@ -138,14 +141,19 @@ def bracket(
     # the deduction for rounding errors alone must not keep a distance from being called exact
     if upper - one_way_bound(counts) <= deduction(counts.n_rounds):
         return Bracket(upper, upper, True, levels)
-    if plain and counts.n_zeros * counts.n_ones <= SMALL_LATTICE:
-        levels = exact_levels(counts)
-        upper = distance_to(counts, levels)
-        return Bracket(upper, upper, True, levels)
+    if plain and points <= SMALL_LATTICE:
+        return _nearest(counts)
     relaxation = relax(counts, nodes_allowed(effort))
-    narrowing = Narrowing(counts, sums, relaxation, levels, effort, rtol)
+    narrowing = Narrowing(counts, sums, relaxation, levels, upper, effort, rtol)
     narrowing.run(plain)
     return narrowing.reached()
+
+
+def _nearest(counts: Counts) -> Bracket:
+    """The distance itself, by the whole plain lattice."""
+    levels = exact_levels(counts)
+    distance = distance_to(counts, levels)
+    return Bracket(distance, distance, True, levels)
 
 
 class Narrowing:
@@ -157,13 +165,14 @@ class Narrowing:
         sums: PrefixSums,
         relaxation: Relaxation,
         levels: Levels,
+        upper: float,
         effort: float,
         rtol: float,
     ) -> None:
         self.counts = counts
         self.relaxation = relaxation
         self.levels = levels
-        self.upper = distance_to(counts, levels)
+        self.upper = upper
         self.lower = relaxation.lower
         self.rtol = rtol
         self.tables = search_tables(counts, sums, relaxation)
@@ -184,6 +193,9 @@ class Narrowing:
 
     def reached(self) -> Bracket:
         """The bracket so far; ends that only rounding errors keep apart are one."""
+        # while rounding, upper ends come from prefix sums, and not from a look at every forecast
+        self.upper = distance_to(self.counts, self.levels)
+        self.lower = min(self.lower, self.upper)
         if self.upper - self.lower <= deduction(self.counts.n_rounds):
             return Bracket(self.upper, self.upper, True, self.levels)
         return Bracket(self.lower, self.upper, False, self.levels)
@@ -266,9 +278,7 @@ class Narrowing:
         # without a gain all of the work counts, so that what could not be done with it is not tried again
         spent = max(tried, work)
         if found is not None and distance < self.upper:
-            exactly = distance_to(self.counts, found)
-            if exactly < self.upper:
-                self.levels, self.upper, spent = found, exactly, tried
+            self.levels, self.upper, spent = found, distance, tried
         self.rounded += spent
         self.rounding_left -= spent
         self.lower = min(self.lower, self.upper)

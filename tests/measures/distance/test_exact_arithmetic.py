@@ -23,12 +23,15 @@ ERROR = 1e-14
 )
 def test_every_way_to_the_distance_agrees_with_rational_arithmetic(monkeypatch, seed, how_many, most_rounds):
     """The plain lattice, the lattice of the steps that the relaxation leaves, and the searches."""
-    monkeypatch.setattr(narrowing, "SMALL_LATTICE", 0)
+    monkeypatch.setattr(narrowing, "SMALL_LATTICE", -1)
+    tiny = narrowing.TINY_LATTICE
     for p, y in awkward_histories(seed, how_many, most_rounds):
         right = distance_by_rationals(p, y)
+        monkeypatch.setattr(narrowing, "TINY_LATTICE", tiny)
         answer = calibration_distance(p, y, "exact")
         assert abs(answer.exact - right) <= ERROR * len(p)
         assert_calibrated_at(answer, p, y)
+        monkeypatch.setattr(narrowing, "TINY_LATTICE", -1)
         counts, _, _ = count_shares(p, y)
         for plain in (True, False):
             found = narrowing.bracket(counts, [conditional_means(counts)], np.inf, plain=plain)
