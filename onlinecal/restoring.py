@@ -20,6 +20,12 @@ def owned(array: NDArray[Any]) -> NDArray[Any]:
     return np.array(array, order="C", subok=False)
 
 
+def require(holds: bool, what: str) -> None:
+    """ValueError unless it holds of a state that came from outside."""
+    if not holds:
+        raise ValueError(f"{what} cannot be that of any run")
+
+
 class Restored:
     """A learner that goes on from its pickles, wherever their arrays lie.
 

@@ -16,9 +16,7 @@ from onlinecal.engine.keys.key_arrays import KeyArrays
 from onlinecal.engine.keys.lanes import check_hints_allowed
 from onlinecal.engine.keys.playing import GIVEN_UP, LATE, START
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import FORMAT, HIGH, REPORT, ROUNDS, SCALE
-from onlinecal.forecasters.binary.cells import LATE as LATE_ONCE
-from onlinecal.forecasters.binary.dyadic import BASE, FORMAT_DYADIC, PACE, TUNED
+from onlinecal.forecasters.binary.cells import ROUNDS
 from onlinecal.texts import shown
 from onlinecal.validation import check_probability, share_of
 
@@ -26,8 +24,6 @@ ALPHA = 1e-4
 """The rate of false alarms, unless another is set."""
 
 
-PROMISED_BY = [ROUNDS, SCALE, REPORT, TUNED, PACE, HIGH, LATE_ONCE, BASE]
-"""The integers of a memory on which the promise of a grid without a horizon depends."""
 MOST_PROMISES = 100_000
 """How many promises are kept, so that they need not be computed again."""
 
@@ -57,9 +53,8 @@ class BinaryKind:
         It holds at the horizon if there is one and it has not passed, else at the present round.
         """
         late, start = arrays.state.fields[lanes][:, [LATE, START]].T
-        if self.model.memory[FORMAT] != FORMAT_DYADIC:
-            return [self._promise(arrays, *one) for one in zip(lanes.tolist(), late.tolist(), strict=True)]
-        depends_on = arrays.state.heap[start[:, None] + PROMISED_BY]
+        promised_by = [ROUNDS, *self.model.machine.rules.PROMISED_BY]
+        depends_on = arrays.state.heap[start[:, None] + promised_by]
         promises, known = [], self._promises
         for lane, *given in np.column_stack([lanes, late, depends_on]).tolist():
             promise = known.get(tuple(given))
@@ -73,7 +68,7 @@ class BinaryKind:
     def _promise(self, arrays: KeyArrays, lane: int, late: int) -> float:
         memory = arrays.memory(lane)
         rounds = max(self.model.horizon or 0, int(memory[ROUNDS]))
-        return self.model._terms().promise(memory, rounds, late)
+        return self.model._promise_of(memory, rounds, late)
 
 
 def kind_of(config: KeyConfig) -> Any:

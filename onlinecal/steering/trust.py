@@ -23,7 +23,7 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.forecasters.binary.soundness import require
+from onlinecal.restoring import require
 from onlinecal.steering import binary, mixing, vector
 from onlinecal.steering.binary import TICKET
 from onlinecal.steering.curves import REACH

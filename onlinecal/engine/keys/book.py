@@ -48,7 +48,7 @@ from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
 from onlinecal.engine.settings import KeySettings, all_settings
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.engine.watch.totals import Totals
-from onlinecal.forecasters.binary.soundness import require
+from onlinecal.restoring import require
 from onlinecal.version import check_format
 
 FIRST_ENTRIES = 64

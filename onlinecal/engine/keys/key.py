@@ -31,8 +31,8 @@ from onlinecal.engine.keys.playing import (
 from onlinecal.engine.keys.storing import with_checksum
 from onlinecal.engine.watch.account import MONEY
 from onlinecal.engine.watch.key_watch import KeyWatch, Watched, watched_by
-from onlinecal.forecasters.binary.soundness import require
 from onlinecal.html import Shown
+from onlinecal.restoring import require
 from onlinecal.version import STATE_FORMAT
 
 if TYPE_CHECKING:

@@ -61,10 +61,10 @@ from onlinecal.engine.watch.account import BOUNDS, FORECAST, HINT, N_FIGURES, N_
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.engine.watch.key_watch import Alarm, last_alarm
 from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS, in_use
-from onlinecal.forecasters.binary.compiled import MACHINES, certain_rounds, enlarged
-from onlinecal.forecasters.binary.dyadic import FORMAT_DYADIC
-from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory, require
+from onlinecal.forecasters.binary.compiled import certain_rounds, enlarged, machine_of
+from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory
 from onlinecal.forecasters.binary.windows import NO_ROUNDS, Window
+from onlinecal.restoring import require
 from onlinecal.steering.binary import TICKET
 from onlinecal.steering.trust import SIZE, check_steering, new_steering
 from onlinecal.version import STATE_FORMAT
@@ -250,10 +250,11 @@ class KeyArrays:
 
     def _group(self, settings: KeySettings) -> int:
         """The number of the group of lanes that share a kernel and a threshold of alarms."""
-        group = int(settings.kind.model.memory[FORMAT]), settings.threshold
+        memory = settings.kind.model.memory
+        group = int(memory[FORMAT]), settings.threshold
         if group not in self._groups:
             self._groups[group] = len(self._plays)
-            rules = MACHINES[group[0]].rules
+            rules = machine_of(memory).rules
             # numba would choose a version by the types of all these arrays, which takes longer than a step
             self._plays.append((entry_point(playing.playing(rules)), group[1]))
         return self._groups[group]
@@ -390,7 +391,7 @@ class KeyArrays:
         windows, now = map(self.window, lanes), int(self.state.fields[key.first_lane, SETTLED])
         proven = in_turn(w.certificate(m, now) for w, m in zip(windows, memories, strict=True) if w)
         promises = [
-            model._terms().window_promise(memory, 0 if place else model.window, others)
+            model._window_promise_of(memory, 0 if place else model.window, others)
             for place, (memory, others) in enumerate(zip(memories, late, strict=True))
         ]
         return float(proven), None if None in promises else float(in_turn(promises))
@@ -475,7 +476,7 @@ class KeyArrays:
         require(settings.steers if steered else not hinted.any(), "its steering")
         rows = [key.first_lane]
         for place, (late, memory, rounds) in enumerate(lanes):
-            check_grid_memory(memory, model)
+            check_grid_memory(memory, model.memory, model._slack)
             own = makers == place
             check_cells(zip(ints[own, 2:4].tolist(), forecasts[own].tolist(), strict=True), memory)
             require(certain_rounds(memory) >= int(own.sum()) and late >= 0, "its rounds")
@@ -507,8 +508,8 @@ class KeyArrays:
 
 def room_of(memory: NDArray[np.int64]) -> int:
     """How many integers of the heap a memory gets: some are spare if it can grow."""
-    grows = memory[FORMAT] == FORMAT_DYADIC
-    return max(SMALLEST, 1 << (len(memory) + 1).bit_length()) if grows else len(memory)
+    room = int(machine_of(memory).rules.room_of(memory))
+    return room if room == len(memory) else max(SMALLEST, room)
 
 
 def longer(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats
 from onlinecal.engine.fields import LONGEST_NAME, is_name
 from onlinecal.engine.keys.playing import ASKED, GIVEN_UP
-from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, SUM_TOLERANCE, check_distributions
+from onlinecal.restoring import require
 from onlinecal.steering.trust import (
     ask_vector,
     check_vector_steering,

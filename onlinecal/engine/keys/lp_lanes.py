@@ -10,11 +10,11 @@ import numpy as np
 from msgspec import Struct
 
 from onlinecal.engine.keys.lanes import ClassForecast, ClassLabels, Lane, LaneStep, shared_out
-from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions, check_labels
 from onlinecal.measures.lp.level_sets import RunningLpError
 from onlinecal.recalibration.lp.online import Entry, OnlineLp, level_set_of
 from onlinecal.recalibration.lp.recalibrator import LevelSetMap, LpRecalibrator, Within
+from onlinecal.restoring import require
 from onlinecal.texts import shown
 from onlinecal.validation import check_count, check_number, check_open_unit
 

@@ -22,13 +22,13 @@ from onlinecal.engine.keys.lanes import (
     inflated,
     shared_out,
 )
-from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, MOST_PARTS, outcome_of, soft_of
 from onlinecal.forecasters.simplex.machine.cells import Cell, check_cell
 from onlinecal.forecasters.simplex.machine.memory import USED
 from onlinecal.forecasters.simplex.machine.windows import certificate_of_last, most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
+from onlinecal.restoring import require
 
 NO_HINT = np.empty(0)
 MOST_NUMBERS = 1 << 25

@@ -46,9 +46,9 @@ from onlinecal.engine.keys.playing import (
 from onlinecal.engine.watch.account import N_STAKES
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.forecasters.binary.cells import END
-from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.binary.windows import ENTRY, HELD, RING, ROOM
 from onlinecal.forecasters.binary.windows import FIRST as OLDEST
+from onlinecal.restoring import require
 from onlinecal.steering.binary import CURVES, FEATURES, TICKET
 from onlinecal.steering.trust import SIZE, new_steering
 

@@ -41,8 +41,8 @@ from onlinecal.engine.watch.account import (
     new_account,
     settle_bets,
 )
-from onlinecal.forecasters.binary.soundness import require
 from onlinecal.measures.scores import BesideConstants
+from onlinecal.restoring import require
 
 ClassCounts = dict[str, tuple[int | float, int | float]]
 """How often each class came, after forecasts without a hint and with one. Soft labels add shares, else these

@@ -32,9 +32,8 @@ from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, inlined
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import NO_HINT
-from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.rules import Rules
-from onlinecal.restoring import Restored
+from onlinecal.restoring import Restored, require
 from onlinecal.tables.columns import check_outcomes
 from onlinecal.validation import outcome_of, seed_sequence
 

@@ -163,7 +163,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 
     def _window_promise(self, rounds: int) -> float | None:
         """The same for another number of consecutive rounds."""
-        return None if self.window is None else self._terms().window_promise(self.memory, rounds, self._late)
+        return None if self.window is None else self._window_promise_of(self.memory, rounds, self._late)
 
     def forecast(self, hint: float | None = None) -> Forecast:
         """Issue a forecast; `observe` settles it.

@@ -11,9 +11,16 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import compiled, inlined, namespace
 from onlinecal.compiling.instructions import borrowed
-from onlinecal.forecasters.binary import cells, dyadic, fixed
+from onlinecal.forecasters.binary import (
+    cells,
+    dyadic,
+    graded,
+    guided_dyadic,
+    guided_uniform,
+    nested,
+    uniform,
+)
 from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, SCALE, STEP, Memory, report
-from onlinecal.forecasters.binary.guided import guided
 from onlinecal.forecasters.binary.windows import follow, is_ready
 from onlinecal.forecasters.rules import Rules
 
@@ -29,12 +36,15 @@ class Machine:
     settle(memory, lower, step, outcome, forecast) -> next forecast: charge that cell, or FULL. The outcome is
         a float; it may be neither 0 nor 1 if the memory is `refined`.
     playable, playable_alone: its rules as loops drive them, with hints or without.
-    replay, replay_hinted, replay_shares: see `compile_replay`. The first takes no hints; the second plays
-        with the memory's guide (`guided`) beside it. The last has the table of its window beside it, which
-        may be empty, and takes hints or none, and outcomes anywhere in [0, 1] if the memory is `refined`.
+    guide: the module of its replay with hints; None for a grid without hints.
+    replay, replay_hinted, replay_shares: see `compile_replay`. The first takes no hints. The second plays
+        with the memory's guide beside it, and `guide.leave` is to be called when it is over. The last has the
+        table of its window beside it, which may be empty, and takes hints or none, and outcomes anywhere in
+        [0, 1] if the memory is `refined`.
     """
 
     rules: ClassVar[ModuleType]
+    guide: ClassVar[ModuleType | None]
     playable: ClassVar[Rules]
     playable_alone: ClassVar[Rules]
     advance: ClassVar[Callable[..., float]]
@@ -45,12 +55,17 @@ class Machine:
     replay_shares: ClassVar[Callable[..., int]]
 
 
+def no_hints(*_: object) -> int:
+    """In place of a replay with hints, where a grid takes none."""
+    raise ValueError("this grid takes no hints")
+
+
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
     """The same memory, twice as long: what a machine needs when it is FULL.
 
     ValueError if it is FULL because of its accumulators, which no room helps.
     """
-    if not MACHINES[int(memory[cells.FORMAT])].rules.bears(memory):
+    if not machine_of(memory).rules.bears(memory):
         raise ValueError(
             "this forecaster's integers cannot bear another round after "
             f"{memory[cells.ROUNDS]}: begin a new one"
@@ -60,13 +75,12 @@ def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def certain_rounds(memory: NDArray[np.int64]) -> int:
     """So many more rounds fit whatever they are, since none adds 2^GAIN to an accumulator; often more do."""
-    highest = max(int(memory[cells.MOVED]), int(memory[cells.SPREAD]), int(memory[cells.ROUNDS]) << 20)
-    if memory[cells.FORMAT] == dyadic.FORMAT_DYADIC:
-        highest = max(highest, int(memory[dyadic.SAVED]))
+    accumulators = machine_of(memory).rules.ACCUMULATORS
+    highest = max(int(memory[cells.ROUNDS]) << 20, *(int(memory[place]) for place in accumulators))
     return max(0, cells.BRIM - highest) >> cells.GAIN
 
 
-def compile_machine(rules: ModuleType) -> type[Machine]:
+def compile_machine(rules: ModuleType, guide: ModuleType | None = None) -> type[Machine]:
     """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
     propose, charge, has_room, in_units = rules.propose, rules.charge, rules.has_room, rules.in_units
     charge_share = share_charger(rules)
@@ -105,7 +119,8 @@ def compile_machine(rules: ModuleType) -> type[Machine]:
         issue=issue,
         settle=settle,
         replay=plain_replay(rules),
-        replay_hinted=compile_replay(rules, *guided(rules)),
+        guide=guide,
+        replay_hinted=no_hints if guide is None else compile_replay(rules, guide.propose, guide.charge),
         replay_shares=share_replay(rules),
     )
 
@@ -247,7 +262,14 @@ def compile_replay(
 
 
 MACHINES = {
-    fixed.FORMAT_FIXED: compile_machine(fixed),
-    dyadic.FORMAT_DYADIC: compile_machine(dyadic),
+    uniform.FORMAT_UNIFORM: compile_machine(uniform, guided_uniform),
+    dyadic.FORMAT_DYADIC: compile_machine(dyadic, guided_dyadic),
+    graded.FORMAT_GRADED: compile_machine(graded),
+    nested.FORMAT_NESTED: compile_machine(nested),
 }
-"""The machine that a memory belongs to, by the FORMAT in its header."""
+"""The machines of the grids, by the FORMAT in the header of their memories."""
+
+
+def machine_of(memory: NDArray[np.int64]) -> type[Machine]:
+    """The machine that a memory belongs to: the one place that asks which kind of grid it has."""
+    return MACHINES[int(memory[cells.FORMAT])]

@@ -16,6 +16,9 @@ cell of a finer grid is played only if, whatever the outcome,
 
 and distance plus bias never exceed what nested grids guarantee plus (5/3) c. Points without bias accept both
 outcomes, and may come to more than c, while all bias there is and one more charge are covered like that.
+
+The promise is that of docs/theory.md, Theorem 11 for nested and Theorem 12 for self-tuning grids, with late
+labels Theorem 15 and, where the slack grows with them, 15a. No window is promised.
 """
 
 from __future__ import annotations
@@ -37,10 +40,12 @@ from onlinecal.forecasters.binary.cells import (
     GROWS,
     HIGH,
     LAST,
+    LATE,
     LOW,
     LOWER,
     MOVED,
     OWN,
+    REPORT,
     ROUNDS,
     SCALE,
     SPREAD,
@@ -50,13 +55,13 @@ from onlinecal.forecasters.binary.cells import (
     Memory,
     find,
 )
+from onlinecal.forecasters.binary.guarantees import MOST_PROMISED, Terms, last_bearable
+from onlinecal.restoring import require
 
 FORMAT_DYADIC = 2
 LEVELS = 28
 UNIT = 1 << LEVELS
 FINE_BITS = 8
-MOST_ROUNDS = 1 << 43
-"""So many rounds t are served: `next_step` shifts numbers up to 12 * 2^16 * (t + 1)."""
 EAGERNESS = 2
 """2 kappa = 2^-EAGERNESS says how eagerly the self-tuning grid refines: best on coins, safe elsewhere."""
 MORE_EAGERNESS = 1
@@ -73,6 +78,9 @@ TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN +
 ADAPTIVE, SHARED, EAGER = 1, 2, 4
 """The bits of TUNED: whether the grid tunes itself, or is nested; whether outcomes were shares; and whether
 hints are good: the grid then refines more eagerly, and the cell nearest to a hint is that by odds."""
+SETTINGS = PRICE, PACE, BOUND
+ACCUMULATORS = MOVED, SPREAD, SAVED
+PROMISED_BY = [SCALE, REPORT, TUNED, PACE, HIGH, LATE, BASE]
 
 
 def new_memory(
@@ -116,7 +124,7 @@ def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
 @inlined
 def note_late(memory: Memory, others: int) -> None:
     """So many others are open: where nobody has set the slack it grows with the most that ever were."""
-    if others > memory[cells.LATE] and memory[GROWS] > 0:
+    if others > memory[LATE] and memory[GROWS] > 0:
         add_slack(memory, others)
 
 
@@ -124,7 +132,7 @@ def note_late(memory: Memory, others: int) -> None:
 def bears(memory: Memory) -> bool:
     """Whether no accumulator can wrap in one more round."""
     moved_fits = memory[MOVED] < BRIM and memory[SAVED] < BRIM
-    return bool(moved_fits and memory[SPREAD] < BRIM and memory[ROUNDS] < MOST_ROUNDS)
+    return bool(moved_fits and memory[SPREAD] < BRIM and memory[ROUNDS] < MOST_PROMISED)
 
 
 @inlined
@@ -228,7 +236,7 @@ def add_slack(memory: Memory, others: int) -> None:
 
     A cell that is valid stays so. Base grids are made for biases of c sqrt(1 + 4D) + 3D/4 from now on.
     """
-    memory[cells.LATE] = others
+    memory[LATE] = others
     high = int(memory[GROWS] * math.sqrt(1.0 + 4.0 * others))
     added = high - memory[HIGH]
     memory[HIGH], memory[LOW], memory[BOUND] = high, UNIT - high, high
@@ -559,3 +567,80 @@ def next_above(memory: Memory, index: int, lower: int, step: int, alike: bool) -
     while memory[index] < best:
         index += 2
     return best, index
+
+
+def room_of(memory: NDArray[np.int64]) -> int:
+    """How many integers a memory takes up in all: some to spare, for points that will be charged."""
+    return 1 << (len(memory) + 1).bit_length()
+
+
+def bound(rounds: int, pace: int, terms: Terms, tuned: bool, late: int = 0, least_cells: int = 1) -> float:
+    """sum over s <= t of d/m_s, plus the biases' bounds, plus (5/3) c when the grid tunes itself.
+
+    m_s is the base grid of round s. With c = d (the two rules as published) this is at most
+    2 sqrt(3 c d t) for every t; see docs/theory.md for what late labels add. The base grid now has
+    `least_cells` at least: it is finer than the pace asks for if slack has grown since.
+    """
+    (biases, reach), level, start, moved = terms, 0, 0, 0.0
+    while rounds > (end := last_round(pace, level)):
+        moved += reach * (end - start) / (1 << level)
+        level, start = level + 1, end
+    total = moved + reach * (rounds - start) / (1 << level) + biases.total(max(1 << level, least_cells), late)
+    if tuned:
+        return total + float(ALLOWANCE) * biases.worst + (late_share(late, reach) if late else 0.0)
+    return total + late * reach
+
+
+def late_share(late: int, reach: float) -> float:
+    """(D + 1)(1 + d): by how much orphans' bias may exceed what savings cover if so many labels are late."""
+    return (late + 1) * (1.0 + reach)
+
+
+def promise(memory: Memory, terms: Terms, rounds: int, late: int) -> float:
+    """The bound beforehand on distance plus bias after so many rounds with so many forecasts late."""
+    least_cells = 1
+    if memory[GROWS]:
+        biases = terms.biases._replace(slack=int(memory[HIGH]) / UNIT)
+        terms, late = terms._replace(biases=biases), max(late, int(memory[LATE]))
+        least_cells = UNIT // int(memory[BASE])
+    # an outcome between 0 and 1 is rounded to a unit
+    rounding = 1.0 / UNIT if memory[TUNED] & SHARED else 0.0
+    tuned = bool(memory[TUNED] & ADAPTIVE)
+    return rounds * rounding + bound(rounds, int(memory[PACE]), terms, tuned, late, least_cells)
+
+
+def window_promise(memory: Memory, terms: Terms, rounds: int, late: int) -> float | None:
+    """None: a grid that changes promises nothing of windows."""
+    return None
+
+
+def most_rounds(memory: Memory, terms: Terms, late: int) -> int:
+    """How many rounds the accumulators bear in all, whatever comes.
+
+    MOVED and SAVED, in units of 2^-37, fit while the distance is below 2^26; SPREAD and the orphans' bias, in
+    units of 2^-28, below 2^35, which they cannot reach in 2^34 rounds. Half of it is kept for what the
+    guarantee leaves out.
+    """
+    pace, tuned = int(memory[PACE]), bool(memory[TUNED] & ADAPTIVE)
+
+    def is_too_many(rounds: int) -> bool:
+        moved = bound(rounds, pace, terms, tuned) + late_share(late, terms.reach)
+        biased = bound(rounds, pace, terms, tuned, late)
+        return moved >= 1 << 25 or (rounds > 1 << 34 and biased >= 1 << 34)
+
+    return last_bearable(is_too_many)
+
+
+def check_grid(memory: NDArray[np.int64], like: NDArray[np.int64]) -> None:
+    """ValueError unless the grids and the current cell are those of a forecaster that began as `like`."""
+    require(memory[TUNED] & ~SHARED == like[TUNED] & ~SHARED, "what its configuration says")
+    lower, step = int(memory[LOWER]), int(memory[STEP])
+    for size in (step, int(memory[BASE]), int(memory[WISH])):
+        require(0 < size <= UNIT and size & (size - 1) == 0, "its grids")
+    ends = [find(memory, lower), find(memory, lower + step)]
+    require(memory[[BELOW, ABOVE]].tolist() == ends and lower % step == 0, "its cell")
+
+
+def is_cell(memory: NDArray[np.int64], lower: int, step: int) -> bool:
+    """Whether a round may wait that was reported in this cell: one of any level."""
+    return step > 0 and (step | lower) & (step - 1) == 0

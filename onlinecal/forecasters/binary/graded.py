@@ -1,19 +1,67 @@
-"""Graded grids: finer in the middle, where a step of the grid would cost most.
+"""Almost-One-Step-Ahead on a graded grid: finer in the middle, where a step of the grid would cost most.
 
 A cell below 1/2 reports its lower end, so that only outcomes 1 cost its width; a cell above 1/2 reports its
 upper end, so that only outcomes 0 do. With w the width of the cell below a point v <= 1/2, each round that
 is charged to v then costs v w on average, but for the bias of v. A graded grid has v w = lambda at every
 point, and 1/2 is one of its points (docs/theory.md, Theorem 7d). Points are whole numbers of 2^-28.
+`full_table` says what the table holds and why a round takes O(1). There are no hints.
+
+The promise after T rounds is lambda T, and for each inner point (1 + |kappa|) times the bound on its bias
+(Theorem 7c; with late labels Theorem 15, in a window 25a, with shares 26a).
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from onlinecal.arrays import Ints
+from onlinecal.compiling import inlined
+from onlinecal.forecasters.binary import cells
+from onlinecal.forecasters.binary.cells import (
+    BELOW,
+    BRIM,
+    END,
+    FINE,
+    LOWER,
+    MOVED,
+    REPORT,
+    SCALE,
+    SPREAD,
+    STEP,
+    TABLE,
+    Memory,
+    find,
+)
+from onlinecal.forecasters.binary.full_table import (
+    FIRST_OF_GRID,
+    SHARED,
+    bears,
+    change_bias,
+    check_current_cell,
+    count_round,
+    first_to_try,
+    make_valid,
+    new_table,
+    note_late,
+    rounding_of,
+    takes_shares,
+)
+from onlinecal.forecasters.binary.guarantees import Terms
+from onlinecal.restoring import require
+
+__all__ = ["bears", "note_late", "takes_shares"]
+
+FORMAT_GRADED = 3
+
+# This grid's own part of the header, see `prices`: RATE is lambda in units of 1/SCALE^2; WEIGHT the sum of
+# 1 + |kappa|, and CORNERS that with the weights max(v, 1 - v), in units of 1/SCALE.
+RATE, WEIGHT, CORNERS = range(FIRST_OF_GRID, FIRST_OF_GRID + 3)
+SETTINGS = range(RATE, TABLE)
+ACCUMULATORS = MOVED, SPREAD
+PROMISED_BY = [SCALE, REPORT, FINE, END, SHARED, RATE, WEIGHT, CORNERS]
 
 GRAIN_BITS = 28
 GRAIN = 1 << GRAIN_BITS
@@ -24,7 +72,7 @@ MOST_HALF = 1 << 19
 
 
 @lru_cache(64)
-def graded_points(half: int) -> NDArray[np.int64]:
+def graded_points(half: int) -> Ints:
     """The points of the graded grid with so many cells below 1/2 and as many above, in units of 2^-28."""
     rate, step = 1.0 / (8 * half), 1.0
     # steps like Newton's: v^2 of the lowest point falls 2 * half times as fast as the rate rises
@@ -47,63 +95,6 @@ def _below(rate: float, half: int) -> list[float]:
     return found
 
 
-NESTED_STAGES = 5
-"""The nested grid of stage s has 2^s cells; up to this stage its points are some of NESTED_POINTS."""
-NESTED_POINTS = graded_points(1 << (NESTED_STAGES - 1))
-NESTED_ROUNDS = np.array([4, 42, 222, 800, 4865], np.int64)
-"""So many rounds, times the slack, the grids of the stages 1 to NESTED_STAGES serve; later ones four times as
-many as the one before. By the first four the guarantee is never above sqrt(3 t), at slack 1/2."""
-LAST_STAGE = 19
-"""The last stage serves for ever: at slack 1/2 it begins after some 10^11 rounds."""
-
-
-class Nested(NamedTuple):
-    """What the guarantee needs of a nested grid and of the next one: its prices, and two more such numbers.
-
-    When the next grid takes over, the kappa of its points change. `turn` is the sum of the sizes of these
-    changes; `late_turn` that with the weights max(v, 1 - v), and the largest of these once more. `half_split`
-    is what half of the widest cell is, as a rate, if cells are split for shares.
-    """
-
-    rate: int
-    weight: int
-    corners: int
-    turn: int
-    late_turn: int
-    half_split: int
-
-
-def nested_points(stage: int, split_at: int = 0) -> NDArray[np.int64]:
-    """The points of the nested grid of 2^stage cells, in units of 2^-28.
-
-    If its wide cells were split for shares at a stage, `split_at`, there are more.
-    """
-    first = split_at or min(stage, NESTED_STAGES)
-    if split_at:
-        points = split(nested_points(split_at), nested(split_at).rate)
-    else:
-        points = NESTED_POINTS[:: 1 << (NESTED_STAGES - first)]
-    for _ in range(first, stage):
-        middles = (points[:-1] + points[1:]) >> 1
-        points = np.insert(points, np.arange(1, len(points)), middles)
-    return points
-
-
-@lru_cache(LAST_STAGE)
-def nested(stage: int) -> Nested:
-    """What the guarantee needs of the nested grid of 2^stage cells."""
-    points = nested_points(stage)
-    finer = nested_points(min(stage + 1, LAST_STAGE))
-    inner = points[1:-1]
-    (ones, zeros), later = _costs(points), _costs(finer)
-    turns = np.abs(zeros - ones - (later[1] - later[0])[np.searchsorted(finer, inner) - 1])
-    weighted = -(-turns * np.maximum(inner, GRAIN - inner) // GRAIN)
-    owned = prices(points)
-    widest = int(np.diff(split(points, owned[0])).max())
-    late_turn = int(weighted.sum() + weighted.max())
-    return Nested(*owned, int(turns.sum()), late_turn, widest * (GRAIN >> 1))
-
-
 def best_half(rounds: int, weight: float) -> int:
     """For which number of cells below 1/2 the sum of rounds * lambda and `weight` for each point is least."""
     about = math.sqrt(rounds / (16.0 * weight))
@@ -116,26 +107,26 @@ def _number(rounds: int, weight: float, half: int) -> float:
     return rounds * rate / GRAIN**2 + weight * points / GRAIN
 
 
-def prices(points: NDArray[np.int64]) -> tuple[int, int, int]:
+def prices(points: Ints) -> tuple[int, int, int]:
     """Of a grid: lambda, the sum of 1 + |kappa| over the inner points, that with the weights max(v, 1 - v).
 
     Lambda is in units of 1/scale^2, the sums are in units of 1/scale, the second rounded up.
     """
     scale, inner = points[-1], points[1:-1]
-    ones, zeros = _costs(points)
+    ones, zeros = costs(points)
     rate = (inner * ones + (scale - inner) * zeros).max()
     weights = scale + np.abs(zeros - ones)
     corners = -(-weights * np.maximum(inner, scale - inner) // scale)
     return int(rate), int(weights.sum()), int(corners.sum())
 
 
-def _costs(points: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def costs(points: Ints) -> tuple[Ints, Ints]:
     """How far from its report each inner point is when it is charged with a one, and with a zero."""
     scale, inner, widths = points[-1], points[1:-1], np.diff(points)
     return np.where(2 * inner <= scale, widths[:-1], 0), np.where(2 * inner >= scale, widths[1:], 0)
 
 
-def split(points: NDArray[np.int64], rate: int) -> NDArray[np.int64]:
+def split(points: Ints, rate: int) -> Ints:
     """The points, and as many more, evenly in each cell, as leave none wider than 3 times this lambda."""
     widest = max(1, MOST_SPLIT * rate // int(points[-1]))
     pieces = -(-np.diff(points) // widest)
@@ -145,3 +136,153 @@ def split(points: NDArray[np.int64], rate: int) -> NDArray[np.int64]:
         + [int(points[-1])],
         np.int64,
     )
+
+
+def new_memory(points: Ints, slack: float) -> Ints:
+    """The memory before the first round, for the balanced rule on these points, one of which is 1/2."""
+    memory = new_table(FORMAT_GRADED, points, "balanced", slack, cells.KINDS[cells.OUTER], False)
+    memory[RATE], memory[WEIGHT], memory[CORNERS] = prices(points)
+    return memory
+
+
+def with_more_points(memory: Ints, points: Ints) -> Ints:
+    """The memory with more points, none of them charged so far, which reports midpoints from now on."""
+    before, sums = memory[TABLE : memory[END]].reshape(-1, 2).T
+    finer = np.concatenate([memory[:TABLE], np.repeat(points, 2)])
+    finer[TABLE + 1 :: 2][np.searchsorted(points, before)] = sums
+    finer[END] = len(finer)
+    # without hints that is the midpoint; of rounds that were reported otherwise the distance is still known
+    finer[REPORT] = cells.AT_HINT
+    enter_valid(finer, TABLE + 2 * int(np.searchsorted(points, memory[LOWER])))
+    return finer
+
+
+def refined(memory: Ints, slack: float) -> Ints:
+    """The memory, ready for outcomes that are neither 0 nor 1: wide cells are split."""
+    if memory[SHARED]:
+        return memory
+    points, rate = memory[TABLE : memory[END] : 2], int(memory[RATE])
+    every = split(points, rate)
+    finer = with_more_points(memory, every)
+    added, widest = np.setdiff1d(every, points), int(np.diff(every).max())
+    finer[SHARED] = 1
+    finer[RATE] = max(rate, -(-widest * GRAIN // 2))
+    finer[WEIGHT] += GRAIN * len(added)
+    finer[CORNERS] += np.maximum(added, GRAIN - added).sum()
+    return finer
+
+
+@inlined
+def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
+    """A cell in today's units, which never change."""
+    return lower, step
+
+
+@inlined
+def has_room(memory: Memory) -> bool:
+    """Whether another round can be played: the table never grows."""
+    return bears(memory)
+
+
+@inlined
+def propose(memory: Memory, hint: float) -> tuple[int, int]:
+    """The current cell."""
+    return memory[LOWER], memory[STEP]
+
+
+@inlined
+def pair_of(memory: Memory, lower: int, step: int, above: int) -> int:
+    """The index of the pair of a cell's lower (0) or upper (1) end."""
+    if lower == memory[LOWER] and step == memory[STEP]:
+        return memory[BELOW] + 2 * above
+    return find(memory, lower + step * above)
+
+
+@inlined
+def enter_valid(memory: Memory, below: int) -> None:
+    """Make the valid cell current that is nearest to the cell whose lower end has this pair."""
+    make_valid(memory, below)
+    memory[STEP] = memory[memory[BELOW] + 2] - memory[LOWER]
+
+
+@inlined
+def charge(memory: Memory, lower: int, step: int, above: int, y: int, reported: float) -> None:
+    """Charge the round to the lower (0) or upper (1) end of its cell, and make a valid cell current.
+
+    The outcome y is not inside the cell.
+    """
+    point = lower + step * above
+    index = pair_of(memory, lower, step, above)
+    change_bias(memory, index, point - y)
+    count_round(memory, lower, step, point, reported)
+    enter_valid(memory, first_to_try(memory, index, above))
+
+
+@inlined
+def charge_inside(memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
+    """Charge the round to a point of its cell that takes no bias: the outcome y itself."""
+    count_round(memory, lower, step, y, reported)
+
+
+@inlined
+def certificate_rises(
+    memory: Memory, lower: int, step: int, reported: float, seen: bool
+) -> tuple[float, float]:
+    """By how much the certificate would rise with outcome 0 and with outcome 1; nothing is drawn."""
+    below, above = pair_of(memory, lower, step, 0), pair_of(memory, lower, step, 1)
+    return cells.rises_at_ends(memory, lower, step, memory[below + 1], memory[above + 1], reported)
+
+
+def room_of(memory: Ints) -> int:
+    """How many integers a memory takes up in all."""
+    return len(memory)
+
+
+def bound(memory: Memory, slack: float, rounds: int, late: int) -> float:
+    """lambda T and for each point (1 + |kappa|) times the bound c + D max(v, 1 - v) of its bias.
+
+    Once outcomes are shares lambda is half of the widest cell, if that is more, and the D + 1 forecasts
+    that were open then may cost the width of a cell each.
+    """
+    scale = int(memory[SCALE])
+    biases = slack * int(memory[WEIGHT]) + late * int(memory[CORNERS])
+    total = (rounds * int(memory[RATE]) / scale + biases) / scale
+    return total + (rounds * rounding_of(memory) + 0.5 * (late + 1) if memory[SHARED] else 0.0)
+
+
+def promise(memory: Memory, terms: Terms, rounds: int, late: int) -> float:
+    """The bound beforehand on distance plus bias after so many rounds with so many forecasts late."""
+    return bound(memory, terms.biases.slack, rounds, late)
+
+
+def window_promise(memory: Memory, terms: Terms, rounds: int, late: int) -> float | None:
+    """The bound on any so many consecutive rounds.
+
+    It adds up the lengths of the intervals that biases stay in. Each forecast that may be open besides the
+    newest makes them 1 longer.
+    """
+    lengths = bound(memory, terms.biases.length + late, rounds, 0)
+    return lengths + (late * 0.5 if memory[SHARED] else 0.0)
+
+
+def most_rounds(memory: Memory, terms: Terms, late: int) -> int:
+    """How many rounds the accumulators bear in all, whatever comes: the bound is one on their distance."""
+    scale, fine = int(memory[SCALE]), int(memory[FINE])
+    apart = bound(memory, terms.biases.slack, 0, late) * scale
+    each = 2 * fine * (int(memory[RATE]) // scale + 1) + (fine + 1 if memory[SHARED] else 0)
+    return int(min((BRIM - 4.0 * fine * apart) // each, BRIM // scale if apart >= BRIM else BRIM))
+
+
+def check_grid(memory: Ints, like: Ints) -> None:
+    """ValueError unless the memory has the points of `like`, and a cell of them is current."""
+    check_current_cell(memory)
+    require(memory[SHARED] == like[SHARED] and len(memory) == memory[END], "its grid")
+    require(np.array_equal(memory[TABLE::2], like[TABLE::2]), "its points")
+
+
+def is_cell(memory: Ints, lower: int, step: int) -> bool:
+    """Whether a round may wait that was reported in this cell: its ends are points."""
+    points = memory[TABLE : memory[END] : 2]
+    ends = np.array([lower, lower + step])
+    places = np.searchsorted(points, ends)
+    return step > 0 and places[1] < len(points) and bool((points[places] == ends).all())

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from onlinecal.forecasters.binary import cells, dyadic, fixed, guarantees
+from onlinecal.forecasters.binary import cells, dyadic, graded, nested, uniform
 from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, REPORTS, ROUNDS, STEP, TABLE, Report
-from onlinecal.forecasters.binary.compiled import FULL, MACHINES, enlarged
+from onlinecal.forecasters.binary.compiled import FULL, enlarged, machine_of
+from onlinecal.forecasters.binary.full_table import cells_of
 from onlinecal.forecasters.binary.graded import MOST_HALF, best_half, graded_points
-from onlinecal.forecasters.binary.guided import new_guide
-from onlinecal.forecasters.binary.soundness import check_grid_memory, require
+from onlinecal.forecasters.binary.guarantees import Biases, Terms, cells_for, reach_of
+from onlinecal.forecasters.binary.soundness import check_grid_memory
 from onlinecal.forecasters.binary.windows import MOST_WINDOW, NO_TABLE, Window
 from onlinecal.forecasters.rules import (
     REPORT_WITH_HINTS,
@@ -26,7 +27,7 @@ from onlinecal.forecasters.rules import (
     check_hints,
 )
 from onlinecal.forecasters.tokens import Forecast, OpenForecasts
-from onlinecal.restoring import Restored
+from onlinecal.restoring import Restored, require
 from onlinecal.tables.columns import check_probabilities, check_same_length, check_shares
 from onlinecal.validation import OUTCOMES, check_choice, check_count, check_number, share_of
 
@@ -100,16 +101,16 @@ class GridForecaster(Restored, base.Classifier):
         slack_with_hints = SLACK_ON_FIXED_GRIDS if stays or grid == "nested" else SLACK_WITH_HINTS
         self._slack = float(slack or (slack_with_hints if hints else SLACK_WITHOUT_HINTS))
         said = report or (REPORT_WITH_HINTS if hints else REPORT_WITHOUT_HINTS)
-        self._reach = _reach_of(said)
+        self._reach = reach_of(said)
         suits = not (hints or rule == "sign" or report or n_cells or grid == "uniform")
         if grid == "nested" and suits:
-            self._adopt(fixed.nested_memory(self._slack))
+            self._adopt(nested.new_memory(self._slack))
         elif stays:
-            self._adopt(self._fixed_memory(suits, said, _reach_of(report or REPORT_WITHOUT_HINTS)))
+            self._adopt(self._fixed_memory(suits, said, reach_of(report or REPORT_WITHOUT_HINTS)))
             if horizon is not None and horizon > self.most_rounds:
                 raise ValueError(
                     f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
-                    f"{fixed.cells_of(self.memory)} cells bear, got {horizon!r}"
+                    f"{cells_of(self.memory)} cells bear, got {horizon!r}"
                 )
         else:
             tuned = 0 if grid == "nested" else dyadic.ADAPTIVE | dyadic.EAGER * (hints and unset)
@@ -126,28 +127,28 @@ class GridForecaster(Restored, base.Classifier):
         """
         windowed = self.horizon is None and self.window is not None
         rounds = (self.window if windowed else self.horizon) or 1
-        biases = guarantees.Biases.under(self.rule, float(self.slack or SLACK_WITHOUT_HINTS))
+        biases = Biases.under(self.rule, float(self.slack or SLACK_WITHOUT_HINTS))
         weight = biases.length if windowed else biases.worst
-        m = self.n_cells or guarantees.cells_for(rounds, weight, reach)
+        m = self.n_cells or cells_for(rounds, weight, reach)
         if suits:
             m -= m * (m - 1) * weight > reach * rounds
             half = best_half(rounds, weight)
             if self.grid == "graded" or half <= MOST_HALF - 3:
-                memory = fixed.graded_memory(graded_points(half), self._slack)
-                bound = reach * rounds / m + weight * (m - 1)
-                if self.grid == "graded" or guarantees.graded_guarantee(memory, rounds, weight, 0) < bound:
+                memory = graded.new_memory(graded_points(half), self._slack)
+                uniform_bound = reach * rounds / m + weight * (m - 1)
+                if self.grid == "graded" or graded.bound(memory, weight, rounds, 0) < uniform_bound:
                     return memory
-        return fixed.uniform_memory(m, self.rule, self._slack, said, self.hints)
+        return uniform.new_memory(m, self.rule, self._slack, said, self.hints)
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
         self.memory = memory
-        self.machine = MACHINES[int(memory[cells.FORMAT])]
+        self.machine = machine_of(memory)
         self._probability = 0.5
         self.resume()
 
-    def _terms(self) -> guarantees.Terms:
+    def _terms(self) -> Terms:
         """What holds of its memory, and of any that began as a copy of it."""
-        return guarantees.Terms(guarantees.Biases.under(self.rule, self._slack), self._reach)
+        return Terms(Biases.under(self.rule, self._slack), self._reach)
 
     @property
     def rules(self) -> Rules:
@@ -179,11 +180,12 @@ class GridForecaster(Restored, base.Classifier):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        check_grid_memory(self.memory, type(self)(**self._get_params()))
+        like = type(self)(**self._get_params())
+        check_grid_memory(self.memory, like.memory, like._slack)
         if self.window is not None:
             require(isinstance(self._window, Window), "its window")
             self._window.check(self.window, self.memory)  # type: ignore[union-attr]
-        self.machine = MACHINES[int(self.memory[cells.FORMAT])]
+        self.machine = machine_of(self.memory)
 
     def settle(self, lower: int, step: int, outcome: float, forecast: float) -> None:
         """Charge a round that was reported as `forecast` in the cell (lower, lower + step).
@@ -278,11 +280,12 @@ class GridForecaster(Restored, base.Classifier):
         """Play outcomes and hints, and fill forecasts and charged points, as in `compile_replay`."""
         outcomes, hints, *_ = tapes
         machine, window, beside, done = self.machine, self._window, NO_TABLE, 0
-        replay = machine.replay
+        replay, guide = machine.replay, None
         if window is not None or outcomes.dtype != np.uint8:
             replay = machine.replay_shares
-        elif len(hints):
-            replay, beside = machine.replay_hinted, new_guide(self.memory, len(outcomes))
+        elif len(hints) and machine.guide is not None:
+            replay, guide = machine.replay_hinted, machine.guide
+            beside = guide.new_guide(self.memory, len(outcomes))
         while True:
             if window is not None:
                 beside = window.table
@@ -293,9 +296,8 @@ class GridForecaster(Restored, base.Classifier):
                 self.grow()
             if window is not None:
                 window.prepare(self.memory, self.n_rounds, self.n_rounds + 1)
-        if self.memory[cells.FORMAT] == fixed.FORMAT_FIXED:
-            # with a guide, the current cell is made valid only at the end
-            fixed.enter_valid(self.memory, self.memory[cells.BELOW])
+        if guide is not None:
+            guide.leave(self.memory)
 
     def _play_share(self, *tapes: NDArray[Any]) -> None:
         """Play the first of these outcomes: the first share's own forecast is in a cell of before."""
@@ -313,7 +315,15 @@ class GridForecaster(Restored, base.Classifier):
 
     def promise(self, rounds: int) -> float:
         """The a-priori bound on distance plus bias after so many rounds, a sum."""
-        return self._terms().promise(self.memory, rounds, self._late)
+        return self._promise_of(self.memory, rounds, self._late)
+
+    def _promise_of(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
+        """The same of a memory that began as a copy of this forecaster's, with so many labels late."""
+        return float(self.machine.rules.promise(memory, self._terms(), rounds, late))
+
+    def _window_promise_of(self, memory: NDArray[np.int64], rounds: int, late: int) -> float | None:
+        """The bound on so many consecutive rounds of such a memory; None where there is none."""
+        return self.machine.rules.window_promise(memory, self._terms(), rounds, late)
 
     @property
     def most_rounds(self) -> int:
@@ -323,7 +333,7 @@ class GridForecaster(Restored, base.Classifier):
         (2^32 m with the midpoint); grids without a horizon 2^43, unless slack or late labels are so great
         that the guarantee passes 2^25 before.
         """
-        return self._terms().most_rounds(self.memory, self._late)
+        return self.machine.rules.most_rounds(self.memory, self._terms(), self._late)
 
     @property
     def n_rounds(self) -> int:
@@ -337,8 +347,3 @@ class GridForecaster(Restored, base.Classifier):
         scale = int(memory[cells.SCALE])
         points, sums = memory[TABLE : memory[cells.END] : 2], memory[TABLE + 1 : memory[cells.END] : 2]
         return LookAhead(points / scale, (sums - memory[cells.TILT] * points) / scale)
-
-
-def _reach_of(report: str) -> float:
-    """d: how far in cells a report may be from the charged point."""
-    return 0.5 if report == "midpoint" else 1.0

@@ -22,8 +22,7 @@ import numpy as np
 from onlinecal.arrays import Ints
 from onlinecal.compiling import compiled, inlined
 from onlinecal.forecasters.binary.cells import FINE, MOVED, ROUNDS, SCALE, Memory, nearest_unit
-from onlinecal.forecasters.binary.soundness import require
-from onlinecal.restoring import owned
+from onlinecal.restoring import owned, require
 
 # The header. SIZE: of the window, in moments. ROOM: of the ring, in rounds. BITS: there are 2^BITS slots for
 # points. UNIT, GRAIN: the memory's SCALE and FINE. SEEN: how many rounds of the memory were noted. HELD: how

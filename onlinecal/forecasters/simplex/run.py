@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex import guarantees
 from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS, reach
 from onlinecal.forecasters.simplex.input import (
@@ -31,7 +30,7 @@ from onlinecal.forecasters.simplex.machine import memory as memories
 from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine import windows
 from onlinecal.forecasters.simplex.machine.cells import NEWCOMER, Cell, cell_size
-from onlinecal.restoring import Restored
+from onlinecal.restoring import Restored, require
 
 HEEDING = 4.0
 """The slack of a run that has hints, unless another is asked for: hints of a good model are hardly moved.

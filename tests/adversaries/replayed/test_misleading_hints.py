@@ -11,7 +11,7 @@ import pytest
 from adversaries import misleading_hints
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import HIGH, LOW, REPORTS
-from onlinecal.forecasters.binary.fixed import FREED
+from onlinecal.forecasters.binary.uniform import FREED
 
 
 def brier(forecasts, outcomes):

@@ -13,7 +13,7 @@ from onlinecal.forecasters import RunningMean
 from onlinecal.forecasters.baselines import mixing
 from onlinecal.forecasters.binary import cells, dyadic
 from onlinecal.forecasters.binary.cells import FINE, MOVED, REPORT, ROUNDS, SCALE, SPREAD
-from onlinecal.forecasters.binary.guarantees import Biases
+from onlinecal.forecasters.binary.guarantees import MOST_PROMISED, Biases
 from onlinecal.forecasters.simplex.machine import memory as simplex
 from tests.forecasters.configurations import ANYTIME, RULES
 
@@ -89,7 +89,7 @@ def test_what_a_setting_is_said_to_bear_fits_its_integers(config):
     m, unit = int(memory[SCALE]), 2 * int(memory[SCALE]) * int(memory[FINE])
     bound = forecaster.promise(most)
     if "grid" in config:
-        assert most <= dyadic.MOST_ROUNDS
+        assert most <= MOST_PROMISED
         assert (bound + 3) * unit < cells.BRIM
         assert forecaster.machine.rules is not dyadic or (
             dyadic.next_step([*memory[:ROUNDS].tolist(), most - 1, *memory[ROUNDS + 1 :].tolist()]) > 0

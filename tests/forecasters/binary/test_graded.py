@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import END, SCALE, TABLE
-from onlinecal.forecasters.binary.fixed import SHARED, STAGE, graded_memory
-from onlinecal.forecasters.binary.graded import GRAIN, best_half, graded_points, nested_points, prices
+from onlinecal.forecasters.binary.cells import END, FORMAT, SCALE, TABLE
+from onlinecal.forecasters.binary.full_table import SHARED
+from onlinecal.forecasters.binary.graded import GRAIN, best_half, graded_points, new_memory, prices
+from onlinecal.forecasters.binary.nested import FORMAT_NESTED, STAGE, nested_points
 from tests.forecasters.configurations import exact_distance, play_late, sequences
 from tests.properties import examples
 
@@ -117,7 +118,7 @@ def test_on_all_sequences_of_sixteen_rounds_the_identity_and_the_bound_hold(poin
 
 def forecaster_on(points, slack=0.5):
     forecaster = AlmostOneStepAhead(horizon=100, grid="graded", slack=slack)
-    forecaster.memory = graded_memory(points, slack)
+    forecaster.memory = new_memory(points, slack)
     forecaster.resume()
     return forecaster
 
@@ -248,7 +249,7 @@ def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(made, bef
     assert forecaster.certificate <= forecaster.promise(len(settled)) + 1e-6
     assert set(points) <= set(forecaster.look_ahead.points)
     memory = forecaster.memory
-    if memory[STAGE] and any(0 < share < 1 for share in shares):
+    if memory[FORMAT] == FORMAT_NESTED and any(0 < share < 1 for share in shares):
         rate = int(max(exact_prices(fractions(nested_points(int(memory[SHARED])), GRAIN))[0]) * GRAIN)
         widest = 3 * rate / 2 ** int(memory[STAGE] - memory[SHARED])
         assert np.diff(memory[TABLE : memory[END] : 2]).max() <= widest + 4

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onlinecal import AlmostOneStepAhead
 from onlinecal.compiling.instructions import highest_bit, lowest_bit
 from onlinecal.forecasters.binary.cells import in_use
-from onlinecal.forecasters.binary.guided import mark, mark_run, marks_length, nearest_marked
+from onlinecal.forecasters.binary.marks import mark, mark_run, marks_length, nearest_marked
 from tests.properties import examples
 
 CONFIGS = [

@@ -8,7 +8,7 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
 from onlinecal.forecasters.binary.cells import HIGH, HINTED, LAST, SCALE, TABLE, in_use
-from onlinecal.forecasters.binary.fixed import EXCESS
+from onlinecal.forecasters.binary.uniform import EXCESS
 from tests.forecasters.configurations import fresh
 
 CONFIGS = [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
 from onlinecal.forecasters.binary import cells as layout
-from onlinecal.forecasters.binary import dyadic, fixed
+from onlinecal.forecasters.binary import dyadic, uniform
 from onlinecal.forecasters.binary.dyadic import sum_from
 from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, hinted_sequences
 from tests.properties import examples
@@ -43,8 +43,8 @@ def all_valid_cells(forecaster, step):
     memory = forecaster.memory
     scale = int(memory[layout.SCALE])
     points = np.arange(0, scale + 1, step)
-    if forecaster.machine.rules is fixed:
-        sums, free = memory[layout.TABLE + 1 :: 2], fixed.covered(memory)
+    if forecaster.machine.rules is uniform:
+        sums, free = memory[layout.TABLE + 1 :: 2], uniform.covered(memory)
     else:
         sums = np.array([sum_from(memory, layout.find(memory, x), x) for x in points.tolist()])
         free = dyadic.unbiased_are_free(memory)

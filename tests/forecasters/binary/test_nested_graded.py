@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
-from onlinecal.forecasters.binary import fixed
+from onlinecal.forecasters.binary import nested
 from onlinecal.forecasters.binary.cells import END, STEP, TABLE
-from onlinecal.forecasters.binary.fixed import LIMIT, RATE, SHARED, STAGE
-from onlinecal.forecasters.binary.graded import GRAIN, LAST_STAGE, graded_points, nested_points
+from onlinecal.forecasters.binary.full_table import SHARED
+from onlinecal.forecasters.binary.graded import GRAIN, graded_points
+from onlinecal.forecasters.binary.nested import LAST_STAGE, LIMIT, STAGE, nested_points
 from onlinecal.forecasters.binary.soundness import check_cells
 from tests.forecasters.binary.test_graded import all_games, exact_prices
 from tests.forecasters.binary.test_machines import play_in_the_interpreter
@@ -211,7 +212,16 @@ def test_with_shares_it_is_still_of_order_root_t(settings, factor, before, share
 
 @pytest.mark.parametrize(
     ("place", "change"),
-    [(STAGE, 1), (STAGE, 60), (LIMIT, 1), (RATE, 5), (STEP, 1), (TABLE + 4, 1), (SHARED, 3), (SHARED, -9)],
+    [
+        (STAGE, 1),
+        (STAGE, 60),
+        (LIMIT, 1),
+        (LIMIT + 1, 5),
+        (STEP, 1),
+        (TABLE + 4, 1),
+        (SHARED, 3),
+        (SHARED, -9),
+    ],
 )
 @pytest.mark.parametrize("share", [1, 0.3])
 def test_a_memory_that_no_run_leads_to_is_refused(place, change, share):
@@ -248,7 +258,7 @@ def test_a_cell_that_waits_has_ends_that_are_points(settings):
 
 
 def test_the_last_grid_stays():
-    assert fixed.nested_memory(0.5, LAST_STAGE)[LIMIT] > 1 << 60
+    assert nested.new_memory(0.5, LAST_STAGE)[LIMIT] > 1 << 60
     points = nested_points(LAST_STAGE)
     assert (np.diff(points) > 0).all()
     assert len(points) == (1 << LAST_STAGE) + 1

@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import kernel_part, uncounted
 from onlinecal.forecasters.binary.cells import BRIM
-from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.machine import memory as layout
 from onlinecal.forecasters.simplex.machine.memory import Memory
+from onlinecal.restoring import require
 
 CELL_SCALE, CELL_STEP, FIRST = range(3)
 NEAR_ENOUGH = 5e-3

@@ -48,9 +48,9 @@ import numpy as np
 from onlinecal.arrays import Ints
 from onlinecal.compiling import compiled, uncounted
 from onlinecal.forecasters.binary.cells import BRIM
-from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, MOST_PARTS
+from onlinecal.restoring import require
 
 Memory = Any
 """An int64 array, or a list of int when the interpreter runs the machine."""

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Ints
 from onlinecal.compiling import compiled, uncounted
-from onlinecal.forecasters.binary.soundness import require
 from onlinecal.forecasters.simplex.machine import memory as layout
 from onlinecal.forecasters.simplex.machine.memory import Memory
+from onlinecal.restoring import require
 
 # The header. SIZE: of the window, in rounds. ROOM: of the ring, in charges. HELD: how many are in it, the
 # oldest at FIRST. DISTANCE, CHANGES: the sums.

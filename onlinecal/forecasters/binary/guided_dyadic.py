@@ -1,0 +1,143 @@
+"""Replays with hints on dyadic grids, with a guide of `marks` beside the memory.
+
+The guide has marks of the cells of a few steps at a time, in slots, and the pairs of the points of one step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlinecal.arrays import Ints
+from onlinecal.compiling import inlined, uncounted
+from onlinecal.compiling.instructions import lowest_bit
+from onlinecal.forecasters.binary import cells, dyadic
+from onlinecal.forecasters.binary.cells import HIGH, LAST, LOW, STEP, TABLE, TILT, Memory, find
+from onlinecal.forecasters.binary.dyadic import LEVELS, UNIT, sum_from
+from onlinecal.forecasters.binary.marks import (
+    changes_cells,
+    mark_both_sides,
+    mark_run,
+    marks_length,
+    nearest_marked,
+)
+
+# The header of a guide. SHIFTS: the binary logarithms of the steps that the SLOTS have marks for; NONE: for
+# none. PAIRS: the same of the points whose pairs are known. DEEPEST: the finest level there is room for.
+# ROOM: of a slot; the first begins at MARKS. PLACES: where the pairs' places begin.
+SLOTS = 4
+SHIFTS, PAIRS, DEEPEST, ROOM, PLACES, MARKS = 0, SLOTS, SLOTS + 1, SLOTS + 2, SLOTS + 3, SLOTS + 4
+NONE = LEVELS + 1
+SPARE_LEVELS, LEAST_LEVELS = 4, 12
+"""Levels beyond the last base grid, and levels in all, that a guide has room for at least."""
+
+
+def new_guide(memory: Ints, rounds: int) -> Ints:
+    """The guide of a memory for so many more rounds."""
+    level, last = 0, int(memory[cells.ROUNDS]) + rounds
+    while last > dyadic.last_round(int(memory[dyadic.PACE]), level):
+        level += 1
+    level = min(LEVELS, max(level + SPARE_LEVELS, LEAST_LEVELS))
+    room = 2 * marks_length(1 << level)
+    places = MARKS + SLOTS * room
+    guide = np.zeros(places + (1 << level) + 1, np.int64)
+    guide[:SLOTS] = guide[PAIRS] = NONE
+    guide[DEEPEST], guide[ROOM], guide[PLACES] = level, room, places
+    return guide
+
+
+@uncounted
+def renew(memory: Memory, guide: Memory, slot: int, shift: int) -> None:
+    """Mark all cells of a step anew."""
+    n_cells, start, step = UNIT >> shift, MARKS + slot * guide[ROOM], 1 << shift
+    first, last = 0, n_cells - 1
+    mark_run(guide, start + marks_length(n_cells), n_cells, first, last)
+    if memory[TILT]:
+        first, last = (memory[LOW] - 1) >> shift, memory[HIGH] >> shift
+    mark_run(guide, start, n_cells, first, last)
+    for index in range(TABLE, memory[cells.END], 2):
+        if memory[index] & (step - 1) == 0:
+            note_point(memory, guide, start, index, shift)
+    guide[SHIFTS + slot] = shift
+    if shift < guide[PAIRS]:
+        guide[PAIRS], index = shift, TABLE
+        for number in range(n_cells + 1):
+            while memory[index] < number << shift:
+                index += 2
+            guide[guide[PLACES] + number] = index
+
+
+@inlined
+def note_point(memory: Memory, guide: Memory, start: int, index: int, shift: int) -> None:
+    """Mark the cells of a step on both sides of a charged point."""
+    point, step = memory[index], 1 << shift
+    below = above = index
+    if point > 0:
+        below -= 2
+        while memory[below] > point - step:
+            below -= 2
+        below += 2 * (memory[below] != point - step)
+    if point < UNIT:
+        above += 2
+        while memory[above] < point + step:
+            above += 2
+    lower, upper = sum_from(memory, below, point - step), sum_from(memory, above, point + step)
+    mark_both_sides(memory, guide, start, point, (lower, memory[index + 1], upper), step, point >> shift)
+
+
+@inlined
+def pair_of(memory: Memory, guide: Memory, point: int) -> int:
+    """The index of the first pair not below a point."""
+    shift = guide[PAIRS]
+    if (shift == NONE) | (point & ((1 << shift) - 1) != 0):
+        return find(memory, point)
+    return guide[guide[PLACES] + (point >> shift)]
+
+
+@inlined
+def propose(memory: Memory, guide: Memory, hint: float) -> tuple[int, int]:
+    """`dyadic.propose`, with a guide."""
+    step = memory[STEP]
+    if step << guide[DEEPEST] < UNIT:
+        return dyadic.propose(memory, hint)
+    free, in_odds = int(dyadic.unbiased_are_free(memory)), memory[dyadic.TUNED] & dyadic.EAGER != 0
+    while True:
+        shift = lowest_bit(step)
+        n_cells, slot = UNIT >> shift, shift & (SLOTS - 1)
+        if guide[SHIFTS + slot] != shift:
+            renew(memory, guide, slot, shift)
+        target = hint * n_cells if hint >= 0.0 else memory[LAST] / (2 * step)
+        start = MARKS + slot * guide[ROOM] + free * marks_length(n_cells)
+        lower = nearest_marked(guide, start, n_cells, target, in_odds) << shift
+        below, above = pair_of(memory, guide, lower), pair_of(memory, guide, lower + step)
+        if dyadic.may_play(memory, below, above, lower, step):
+            return lower, step
+        step = memory[dyadic.BASE]
+
+
+@inlined
+def charge(memory: Memory, guide: Memory, lower: int, step: int, outcome: int, reported: float) -> None:
+    """`dyadic.charge`, with a guide."""
+    point = lower + step * outcome
+    index = pair_of(memory, guide, point)
+    fresh = memory[index] != point
+    dyadic.charge_pair(memory, index, lower, step, outcome, outcome * UNIT, reported)
+    if fresh and guide[PAIRS] != NONE:
+        first, shift = guide[PLACES], guide[PAIRS]
+        for place in range(first + (point >> shift) + 1, first + (UNIT >> shift) + 1):
+            guide[place] += 2
+    if fresh or changes_cells(memory, point, memory[index + 1], point - outcome * UNIT):
+        note_change(memory, guide, point, index)
+
+
+@uncounted
+def note_change(memory: Memory, guide: Memory, point: int, index: int) -> None:
+    """Mark the cells of all steps on both sides of a charged point anew."""
+    for slot in range(SLOTS):
+        shift = guide[SHIFTS + slot]
+        if shift != NONE and point & ((1 << shift) - 1) == 0:
+            note_point(memory, guide, MARKS + slot * guide[ROOM], index, shift)
+
+
+@inlined
+def leave(memory: Memory) -> None:
+    """Nothing was put off."""
