@@ -30,7 +30,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.forecasters.rules import Rules
+from onlinecal.forecasters.rules import DONE, NO_ROOM, Rules
 from onlinecal.steering import curves, lateness, mixing
 
 N_ANSWERS = 7
@@ -244,13 +244,13 @@ class Steered:
     """A grid machine behind steering, as compiled entry points: a `namespace`.
 
     ask(memory, state, raw) -> the forecast; its ticket is left in the state.
-    settle(memory, state, outcome) -> whether the memory had room: charge the ticket, learn to steer.
+    settle(memory, state, outcome) -> DONE or NO_ROOM: charge the ticket, learn to steer.
 
     What is given in place of the forecast is written to GIVEN of the ticket, before it is settled.
     """
 
     ask: ClassVar[Callable[[Ints, Floats, float], float]]
-    settle: ClassVar[Callable[[Ints, Floats, int], bool]]
+    settle: ClassVar[Callable[[Ints, Floats, int], int]]
 
 
 @kernel_part
@@ -281,7 +281,7 @@ def book_given(state: Any, point: float, forecast: float, given: float) -> None:
 
 
 @cache
-def rounds_of(rules: Rules) -> tuple[Callable[..., float], Callable[..., bool]]:
+def rounds_of(rules: Rules) -> tuple[Callable[..., float], Callable[..., int]]:
     """How a round of a machine's rules is opened and settled, see `Steered`: for kernels."""
     announce, charge, has_room, point_of = rules.announce, rules.settle, rules.has_room, rules.point
 
@@ -293,9 +293,9 @@ def rounds_of(rules: Rules) -> tuple[Callable[..., float], Callable[..., bool]]:
         return forecast
 
     @kernel_part
-    def settle(memory: Ints, state: Floats, outcome: int) -> bool:
+    def settle(memory: Ints, state: Floats, outcome: int) -> int:
         if not has_room(memory):
-            return False
+            return NO_ROOM
         lower, step = int(state[CELL_LOWER]), int(state[CELL_STEP])
         forecast, given = state[FORECAST], state[GIVEN]
         if given != forecast:
@@ -303,7 +303,7 @@ def rounds_of(rules: Rules) -> tuple[Callable[..., float], Callable[..., bool]]:
         charge(memory, lower, step, outcome, forecast)
         if is_steered(state):
             learn(state, float(outcome))
-        return True
+        return DONE
 
     return ask, settle
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.forecasters import AlmostOneStepAhead
-from onlinecal.forecasters.rules import Rules
+from onlinecal.forecasters.rules import DONE, NO_ROOM, Rules
 from onlinecal.steering import binary
 
 
@@ -110,17 +110,18 @@ def replayed(
     tapes = Tapes(np.empty(len(raw)), np.empty(len(schedule.order)), np.empty(len(raw) if traced else 0))
     kept = np.empty((schedule.most_late + 1, binary.ticket_length(state)))
     done, events = np.zeros(2, np.int64), schedule.events
-    while not replaying(table.rules)(table.memory, state, kept, done, raw, outcomes, events, tapes):
+    replay = replaying(table.rules)
+    while replay(table.memory, state, kept, done, raw, outcomes, events, tapes) == NO_ROOM:
         table.grow()
     return tapes
 
 
 @cache
-def replaying(rules: Rules) -> Callable[..., bool]:
-    """replay(memory, state, kept, done, raw, outcomes, events, tapes) -> whether all is done.
+def replaying(rules: Rules) -> Callable[..., int]:
+    """replay(memory, state, kept, done, raw, outcomes, events, tapes) -> DONE or NO_ROOM.
 
-    If not, the memory has no room; `done` says how many steps were, and how many rows are settled. Tickets
-    of rows that wait are in rows of `kept`.
+    `done` says how many steps were taken by then, and how many rows are settled. Tickets of rows that wait are
+    in rows of `kept`.
     """
     ask, settle = binary.rounds_of(rules)
     certificate, note_late, point_of = rules.certificate, rules.note_late, rules.point
@@ -135,7 +136,7 @@ def replaying(rules: Rules) -> Callable[..., bool]:
         outcomes: Any,
         events: Any,
         tapes: Any,
-    ) -> bool:
+    ) -> int:
         steps, places, late = events
         settled, length = done[1], kept.shape[1]
         for number in range(done[0], len(steps)):
@@ -154,12 +155,12 @@ def replaying(rules: Rules) -> Callable[..., bool]:
             if len(tapes.charged) > 0:
                 lower, step = int(state[binary.CELL_LOWER]), int(state[binary.CELL_STEP])
                 tapes.charged[row] = point_of(memory, lower, step, outcome, state[binary.FORECAST])
-            if not settle(memory, state, outcome):
+            if settle(memory, state, outcome) == NO_ROOM:
                 done[0], done[1] = number, settled
-                return False
+                return NO_ROOM
             tapes.certificates[settled] = certificate(memory)
             settled += 1
-        return True
+        return DONE
 
     return replay
 

@@ -148,7 +148,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         Sum of |p - p~| over these rounds, plus for each point by how much its bias differs from what it was
         before them. With fewer rounds so far it is of all of them; None without a window.
         """
-        return None if self._window is None else self._window.certificate(self.memory)
+        return self._window_certificate_at(None)
 
     @property
     def window_guarantee(self) -> float | None:

@@ -22,19 +22,16 @@ from onlinecal.forecasters.binary import (
 )
 from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, SCALE, STEP, Memory, report
 from onlinecal.forecasters.binary.windows import follow, is_ready
-from onlinecal.forecasters.rules import Rules
-
-FULL = -1.0
-"""What an entry point answers when the table has no room; nothing was changed then."""
+from onlinecal.forecasters.rules import NO_ROOM, Rules
 
 
 class Machine:
     """The rules of a grid machine (see `cells`) and the entry points compiled from them: a `namespace`.
 
-    advance(memory, outcome) -> next forecast: charge the current cell. FULL if there is no room.
+    advance(memory, outcome) -> next forecast: charge the current cell. NO_ROOM if there is none.
     issue(memory, hint) -> (lower, step, forecast): the cell to report.
-    settle(memory, lower, step, outcome, forecast) -> next forecast: charge that cell, or FULL. The outcome is
-        a float; it may be neither 0 nor 1 if the memory is `refined`.
+    settle(memory, lower, step, outcome, forecast) -> next forecast, or NO_ROOM: charge that cell. The outcome
+        is a float; it may be neither 0 nor 1 if the memory is `refined`.
     playable, playable_alone: its rules as loops drive them, with hints or without.
     guide: the module of its replay with hints; None for a grid without hints.
     replay, replay_hinted, replay_shares: see `compile_replay`. The first takes no hints. The second plays
@@ -61,9 +58,9 @@ def no_hints(*_: object) -> int:
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same memory, twice as long: what a machine needs when it is FULL.
+    """The same memory, twice as long: what a machine needs that has NO_ROOM.
 
-    ValueError if it is FULL because of its accumulators, which no room helps.
+    ValueError if it has none because of its accumulators, which a longer table does not help.
     """
     if not machine_of(memory).rules.bears(memory):
         raise ValueError(
@@ -89,7 +86,7 @@ def compile_machine(rules: ModuleType, guide: ModuleType | None = None) -> type[
     def advance(memory: NDArray[np.int64], outcome: int) -> float:
         memory = borrowed(memory)
         if not has_room(memory):
-            return FULL
+            return NO_ROOM
         lower, step = memory[LOWER], memory[STEP]
         charge(memory, lower, step, outcome, outcome * memory[SCALE], report(memory, lower, step, NO_HINT))
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
@@ -104,7 +101,7 @@ def compile_machine(rules: ModuleType, guide: ModuleType | None = None) -> type[
     def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: float, forecast: float) -> float:
         memory = borrowed(memory)
         if not has_room(memory):
-            return FULL
+            return NO_ROOM
         lower, step = in_units(memory, lower, step)
         charge_share(memory, lower, step, outcome, forecast)
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)

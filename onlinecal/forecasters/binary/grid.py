@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -10,13 +11,14 @@ from river import base
 
 from onlinecal.forecasters.binary import cells, dyadic, graded, nested, uniform
 from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, REPORTS, ROUNDS, STEP, TABLE, Report
-from onlinecal.forecasters.binary.compiled import FULL, enlarged, machine_of
+from onlinecal.forecasters.binary.compiled import enlarged, machine_of
 from onlinecal.forecasters.binary.full_table import cells_of
 from onlinecal.forecasters.binary.graded import MOST_HALF, best_half, graded_points
 from onlinecal.forecasters.binary.guarantees import Biases, Terms, cells_for, reach_of
 from onlinecal.forecasters.binary.soundness import check_grid_memory
 from onlinecal.forecasters.binary.windows import MOST_WINDOW, NO_TABLE, Window
 from onlinecal.forecasters.rules import (
+    NO_ROOM,
     REPORT_WITH_HINTS,
     REPORT_WITHOUT_HINTS,
     SLACK_ON_FIXED_GRIDS,
@@ -194,14 +196,31 @@ class GridForecaster(Restored, base.Classifier):
         """
         if outcome not in (0, 1):
             self._expect_shares()
+        cell = lower, step
+        self._probability = self._settle_by(
+            self.machine.settle, cell, outcome, *cell, float(outcome), forecast
+        )
+
+    def _settle_by(
+        self,
+        entry: Callable[..., float],
+        cell: tuple[int, int],
+        outcome: float,
+        *given: Any,
+        now: int | None = None,
+    ) -> float:
+        """Charge a round that was reported in this cell by an entry point, which gets the memory and `given`.
+
+        Its answer, once there is room for the round. The window follows; `now` is the moment of the round in
+        it, None: how many rounds this forecaster has settled.
+        """
         moved = 0 if self._window is None else self.memory[cells.MOVED]
-        settled = lower, step, float(outcome), forecast
-        while (p := self.machine.settle(self.memory, *settled)) == FULL:
+        while (answer := entry(self.memory, *given)) == NO_ROOM:
             self.grow()
-        self._probability = p
         if self._window is not None:
-            lower, step = self.machine.rules.in_units(self.memory, lower, step)
-            self._window.follow(self.memory, lower, step, outcome, moved)
+            cell = self.machine.rules.in_units(self.memory, *cell)
+            self._window.follow(self.memory, *cell, outcome, moved, now)
+        return answer
 
     def _expect_shares(self) -> None:
         """Make the memory ready for outcomes that are neither 0 nor 1."""
@@ -224,11 +243,9 @@ class GridForecaster(Restored, base.Classifier):
         if self.hints or self._window is not None or outcome not in (0, 1):
             self.settle(*self._coming(), outcome, self._probability)
             return
-        p = self.machine.advance(self.memory, outcome)
-        while p == FULL:
+        while (probability := self.machine.advance(self.memory, outcome)) == NO_ROOM:
             self.grow()
-            p = self.machine.advance(self.memory, outcome)
-        self._probability = p
+        self._probability = probability
 
     def _coming(self) -> tuple[int, int]:
         """The cell of the coming round if it has no hint; its forecast is then known, too."""
@@ -306,6 +323,13 @@ class GridForecaster(Restored, base.Classifier):
         ends = lower / self.memory[cells.SCALE], (lower + step) / self.memory[cells.SCALE]
         forecasts[:1], charged[:1] = forecast, np.clip(outcomes[0], *ends)
         self.settle(lower, step, float(outcomes[0]), forecast)
+
+    def _window_certificate_at(self, now: int | None) -> float | None:
+        """A proven bound on the distance of the rounds in the window of this moment, a sum; None without one.
+
+        `now` is as in `_settle_by`.
+        """
+        return None if self._window is None else self._window.certificate(self.memory, now)
 
     def note_late(self, others: int) -> None:
         """Take into the guarantee that so many `others` were open when a forecast was issued."""

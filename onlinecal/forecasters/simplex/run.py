@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
+from onlinecal.forecasters.rules import NO_ROOM
 from onlinecal.forecasters.simplex import guarantees
 from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS, reach
 from onlinecal.forecasters.simplex.input import (
@@ -431,13 +432,13 @@ class SimplexRun(Restored):
             outcome = MIXED
         numbers = NO_CELL if cell is None else cell.numbers
         round = numbers, np.array(forecast), outcome, weights, self.parts, float(rounded)
-        if not machine.settle_waiting(self.memory, self.table, *round, False):
+        if machine.settle_waiting(self.memory, self.table, *round, False) == NO_ROOM:
             self.grow()
             machine.settle_waiting(self.memory, self.table, *round, True)
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
-        while not machine.advance(self.memory, self.table, number, self.charges):
+        while machine.advance(self.memory, self.table, number, self.charges) == NO_ROOM:
             self.grow()
 
     def current(self) -> list[float]:
@@ -456,7 +457,7 @@ class SimplexRun(Restored):
         if not k:
             return None, []
         forecast, cell = np.empty(k), np.empty(cell_size(k), np.int32)
-        while machine.issue(self.memory, guide, forecast, cell, self.charges) < 0:
+        while machine.issue(self.memory, guide, forecast, cell, self.charges) == NO_ROOM:
             self.grow()
         return Cell(cell.tobytes()), forecast.tolist()
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters import AlmostOneStepAhead
-from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.forecasters.rules import SLACK_WITH_HINTS
 from onlinecal.restoring import Restored
@@ -233,13 +232,11 @@ class Projection(Restored):
     def settle(self, outcome: int) -> None:
         """Charge the forecast whose ticket is here with its outcome, and learn how to steer."""
         table, state, moments = self._table, self._state, self._moments
-        before = None if moments is None else (table.memory[MOVED], state[FARTHER], state[AWAY])
-        while not self._steered.settle(table.memory, state, outcome):
-            table.grow()
-        if moments is not None and before is not None and table._window is not None:
-            moved, farther, away = before
-            cell = int(state[CELL_LOWER]), int(state[CELL_STEP])
-            table._window.follow(table.memory, *cell, outcome, moved, moments.now)
+        cell = int(state[CELL_LOWER]), int(state[CELL_STEP])
+        farther, away = state[FARTHER], state[AWAY]
+        now = None if moments is None else moments.now
+        table._settle_by(self._steered.settle, cell, outcome, state, outcome, now=now)
+        if moments is not None:
             self._recently_farther.note(state[FARTHER] - farther)
             self._recently_away.note(state[AWAY] - away)
         if self._splitting is not None:
@@ -352,7 +349,7 @@ class Projection(Restored):
             return 0.0
         now = self._moments.now
         return self._recently_farther.within() / PARTS + in_turn(
-            table._window.certificate(table.memory, now) for table in self.tables if table._window
+            table._window_certificate_at(now) or 0.0 for table in self.tables
         )
 
     @property

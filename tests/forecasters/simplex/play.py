@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 
+from onlinecal.forecasters.rules import DONE
 from onlinecal.forecasters.simplex.input import MIXED
 from onlinecal.forecasters.simplex.machine import memory as layout
 from onlinecal.forecasters.simplex.machine import rules as machine
@@ -149,7 +150,7 @@ def chase(memory, rounds, kind, seed=0):
         else:
             outcome = int(rng.choice(np.flatnonzero(np.asarray(sums) < int(memory[layout.SCALE]) + 1)))
         played.append(outcome)
-        assert machine.advance(memory, NO_WINDOW, outcome, 1)
+        assert machine.advance(memory, NO_WINDOW, outcome, 1) == DONE
     return played
 
 

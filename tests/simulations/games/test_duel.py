@@ -13,6 +13,7 @@ from adversaries import Adversary, Kind, Phase
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters import FosterForecaster
 from onlinecal.forecasters.binary.cells import NO_HINT
+from onlinecal.forecasters.rules import DONE
 from onlinecal.forecasters.simplex.guarantees import FOREVER
 from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine.memory import LIMIT, certificate, enlarged
@@ -218,7 +219,7 @@ def rises_of_several(forecaster, _token):
         memory = enlarged(forecaster.memory)
         memory[LIMIT] = FOREVER
         before = certificate(memory)
-        assert machine.advance(memory, NO_WINDOW, outcome, 1)
+        assert machine.advance(memory, NO_WINDOW, outcome, 1) == DONE
         answer.append(certificate(memory) - before)
     return (answer,)
 

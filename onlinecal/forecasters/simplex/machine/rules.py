@@ -36,6 +36,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part, uncounted
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import BRIM
+from onlinecal.forecasters.rules import DONE, NO_ROOM
 from onlinecal.forecasters.simplex.input import MIXED
 from onlinecal.forecasters.simplex.machine import cells, walk
 from onlinecal.forecasters.simplex.machine import memory as layout
@@ -379,24 +380,24 @@ make_ready = compiled(begin)
 
 
 @compiled
-def advance(memory: Ints, table: Ints, outcome: int, charges: int) -> bool:
-    """Charge the current cell; False if there is no room, for so many charges or in the window's table."""
+def advance(memory: Ints, table: Ints, outcome: int, charges: int) -> int:
+    """Charge the current cell: DONE, or NO_ROOM for so many charges or in the window's table."""
     if not has_room_for(memory, table, charges):
-        return False
+        return NO_ROOM
     settle_noted(memory, table, memory[layout.HERE], memory, memory[layout.CLASSES], outcome)
-    return True
+    return DONE
 
 
 @compiled
 def issue(memory: Ints, hint: Floats, forecast: Floats, cell: NDArray[np.int32], charges: int) -> int:
     """Fill the forecast, shape (k,), and the cell, shape (cell_size(k),) or (0,) if it is not wanted.
 
-    The frame of its cell; -1 if another grid is due, or there is no room for so many charges: what a larger
+    The frame of its cell; NO_ROOM if another grid is due, or there is none for so many charges: what a larger
     memory has forgotten must not be known to this round, as it is not in a replay.
     """
     is_full = memory[layout.USED] + charges > layout.capacity(memory)
     if is_full or memory[layout.ROUNDS] >= memory[layout.LIMIT]:
-        return -1
+        return NO_ROOM
     frame = announce(memory, hint, forecast)
     if len(cell) > 0:
         cells.write_cell(memory, frame, cell)
@@ -414,27 +415,27 @@ def settle_waiting(
     parts: int,
     rounded: float,
     sure: bool,
-) -> bool:
+) -> int:
     """Charge a round that was announced as this forecast in a cell, when there may have been fewer classes.
 
     The weights have shape (k,) and add up to `parts`, or (0,) if the outcome is a class; `rounded` is how far
-    they are from the true outcome in l1. False if there is no room, or unless it is sure (to the caller, or
-    at a glance) that one more round is borne.
+    they are from the true outcome in l1. NO_ROOM also unless it is sure (to the caller, or at a glance) that
+    one more round is borne.
     """
     k, known = memory[layout.CLASSES], len(forecast)
     if not (has_room_for(memory, table, max(1, len(weights))) and (sure or cells.bears_surely(memory))):
-        return False
+        return NO_ROOM
     frame = cells.place_cell(memory, cell, known, MIXED if len(weights) > 0 else outcome)
     if len(weights) == 0:
         settle_noted(memory, table, frame, forecast, known, outcome)
-        return True
+        return DONE
     unit = cell[cells.CELL_STEP] * (memory[layout.SCALE] // cell[cells.CELL_SCALE]) if known > 0 else 0
     points, distances, is_new = np.empty(k * k + k, np.int64), np.empty(2 * k + 1, np.int64), False
     way = lay_out(memory, frame, forecast, known, unit, weights, parts, points, distances)
     for c in range(known, k):
         is_new |= weights[c] > 0
     settle_parts(memory, table, points, distances, weights, parts, way, rounded, is_new)
-    return True
+    return DONE
 
 
 @compiled
