@@ -23,8 +23,8 @@ from onlinecal.forecasters.binary.cells import Report
 
 NO_ROOM, DONE = -1, 0
 """How an entry point says that a memory has no room for the round: it answers NO_ROOM, a negative number, and
-has changed nothing. Whoever called lets the memory grow and calls again. Else it answers what it is for, which
-is never negative; DONE if that is nothing. A replay answers how many rounds it has played by then."""
+has changed nothing. Whoever called lets the memory grow and calls again. Else it answers what it is for,
+which is never negative; DONE if that is nothing. A replay answers how many rounds it has played by then."""
 
 
 @kernel_part

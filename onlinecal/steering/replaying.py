@@ -120,8 +120,8 @@ def replayed(
 def replaying(rules: Rules) -> Callable[..., int]:
     """replay(memory, state, kept, done, raw, outcomes, events, tapes) -> DONE or NO_ROOM.
 
-    `done` says how many steps were taken by then, and how many rows are settled. Tickets of rows that wait are
-    in rows of `kept`.
+    `done` says how many steps were taken by then, and how many rows are settled. Tickets of rows that wait
+    are in rows of `kept`.
     """
     ask, settle = binary.rounds_of(rules)
     certificate, note_late, point_of = rules.certificate, rules.note_late, rules.point
