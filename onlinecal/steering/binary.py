@@ -31,6 +31,7 @@ from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.forecasters.rules import DONE, NO_ROOM, Rules
+from onlinecal.layout import Layout
 from onlinecal.steering import curves, lateness, mixing
 
 N_ANSWERS = 7
@@ -57,34 +58,37 @@ VARIANCE, RATE = 16.0, 3e-4
 FARTHEST = 1.0
 """How far one outcome moves it at most: what the filter takes for a line is none farther off."""
 
-# Layout of a steering state. The open ticket: cell, forecast, what was given in its place (the same, unless
-# an answer had to be completed), seven answers of which the probability is the first, half its stretched
-# logit, the mixture by squared error, the shifted mixture by log loss, that mixture itself, the events by
-# then. Rounds, events (forecasts asked for, outcomes learnt), intercept, logits of 0 and of 1, weights by
-# squared error, of the last stage and by log loss. Room for features and knots, the curves, sums and counts
-# of bins, the logarithm of the temperature's factor and its variance, the account of outcomes that come
-# together.
-CELL_LOWER, CELL_STEP, FORECAST, GIVEN, ANSWERS = 0, 1, 2, 3, 4
-STRETCHED = ANSWERS + N_ANSWERS
-LAST = STRETCHED + 1
-POOLED = LAST + 2
-ASKED = POOLED + 1
-TICKET = ASKED + 1
-"""Length of the ticket, at the front of the state."""
-TICKET_ALONE = GIVEN + 1
+STATE = Layout()
+"""A steering state. The ticket of the open forecast comes first, so that it can be kept while it waits."""
+CELL_LOWER = STATE.field("lower end of the cell", "position")
+CELL_STEP = STATE.field("width of the cell", "position")
+FORECAST = STATE.field("the forecast", "probability")
+GIVEN = STATE.field("what was given: the forecast, unless an answer was completed", "probability")
+TICKET_ALONE = STATE.end
 """Length of the ticket of a state that keeps nothing else: what it is asked about is a hint already."""
-ROUNDS, EVENTS, INTERCEPT, LOWEST, HIGHEST = TICKET, TICKET + 1, TICKET + 2, TICKET + 3, TICKET + 4
-WEIGHTS = HIGHEST + 1
-LAST_WEIGHTS = WEIGHTS + N_ANSWERS
-LOG_WEIGHTS = LAST_WEIGHTS + 2
-FEATURES = LOG_WEIGHTS + N_ANSWERS
-KNOTS = FEATURES + 2 * curves.N_FEATURES
-CURVES = KNOTS + 2 * curves.N_TOUCHED
-SUMS = CURVES + 2 * (curves.SMOOTH + curves.FREE)
-COUNTS = SUMS + N_BINS
-TEMPERATURE = COUNTS + N_BINS
-LATENESS = TEMPERATURE + 2
-SIZE = LATENESS + lateness.account_size(1)
+ANSWERS = STATE.field("the seven answers; the first is the probability itself", "probability", N_ANSWERS)
+STRETCHED = STATE.field("half the stretched logit of the probability", "logit")
+LAST = STATE.field("the mixture by squared error, the shifted one by log loss", "probability", 2)
+POOLED = STATE.field("the mixture by log loss before it is shifted", "probability")
+ASKED = STATE.field("events when the forecast was asked for", "count")
+TICKET = STATE.end
+"""Length of the ticket."""
+ROUNDS = STATE.field("rounds learnt", "count")
+EVENTS = STATE.field("forecasts asked for and outcomes learnt", "count")
+INTERCEPT = STATE.field("the intercept that follows the outcomes", "logit")
+LOWEST = STATE.field("the logit of 0: the lowest that came", "logit")
+HIGHEST = STATE.field("the logit of 1: the highest that came", "logit")
+WEIGHTS = STATE.field("weights of the answers by squared error", "weight", N_ANSWERS)
+LAST_WEIGHTS = STATE.field("weights of the two mixtures", "weight", 2)
+LOG_WEIGHTS = STATE.field("weights of the answers by log loss", "weight", N_ANSWERS)
+FEATURES = STATE.field("room for the features of two curves", "scratch", 2 * curves.N_FEATURES)
+KNOTS = STATE.field("room for the knots of two curves", "scratch", 2 * curves.N_TOUCHED)
+CURVES = STATE.field("a smooth and a free curve, slow and fast", "curve", 2 * (curves.SMOOTH + curves.FREE))
+SUMS = STATE.field("sums of the outcomes of bins", "sum", N_BINS)
+COUNTS = STATE.field("how many outcomes bins had", "count", N_BINS)
+TEMPERATURE = STATE.field("the factor's logarithm and its variance", "logarithm", 2)
+LATENESS = STATE.field("the account of outcomes that come together", "account", lateness.account_size(1))
+SIZE = STATE.end
 
 # Behind a machine a state ends in an account of what was given in place of forecasts, in units of 1/PARTS: by
 # how much that was farther from the charged points, and how far it was from the forecasts.

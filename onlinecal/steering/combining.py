@@ -28,6 +28,7 @@ from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, entry_point, kernel_part
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
+from onlinecal.layout import Layout
 from onlinecal.steering import binary
 from onlinecal.steering.curves import curvature, sigmoid
 from onlinecal.steering.mixing import ETA, mixed_answer, reweigh
@@ -46,15 +47,23 @@ VARIANCE, FORGETTING = 0.05, 1e-4
 DEEPEST = 1e-6
 """The stack's logits are those of probabilities so far from 0 and 1 at least."""
 
-# Layout of a state for n models: ticket | shared part | n states of `binary`. The open ticket: how many
-# forecasts had been asked for, what was answered, what the models that spoke make without the others, the
-# answers of n models, of the stack and of the tracking mixture, by model whether it spoke, and its ticket.
-# Shared: the most forecasts that came between a forecast and its outcome, rounds, ones, forecasts asked for,
-# then tracking weights and their prior (n + 1 each), losses and weights of the last stage (n + 2 each, of
-# which those of the stack are not used), the stack's coefficients, their covariance (n^2), and room for
-# logits and gains (n each).
-ASKED, ANSWER, SPOKEN, ANSWERS = range(4)
-LATE, ROUNDS, ONES, EVENTS, WEIGHTS = range(5)
+# A state for n models: ticket | shared part | n states of `binary`. The ticket is that of the open forecast:
+# behind these fields it has the answers of n models, of the stack and of the tracking mixture, by model
+# whether it spoke, and by model its ticket.
+TICKET_PART = Layout()
+ASKED = TICKET_PART.field("forecasts asked for before", "count")
+ANSWER = TICKET_PART.field("what was answered", "probability")
+SPOKEN = TICKET_PART.field("what the models that spoke make without the others", "probability")
+ANSWERS = TICKET_PART.end
+# Behind these fields the shared part has tracking weights and their prior (n + 1 each), losses and weights of
+# the last stage (n + 2 each, of which those of the stack are not used), the stack's coefficients, their
+# covariance (n^2), and room for logits and gains (n each).
+SHARED_PART = Layout()
+LATE = SHARED_PART.field("the most forecasts that came between a forecast and its outcome", "count")
+ROUNDS = SHARED_PART.field("rounds learnt", "count")
+ONES = SHARED_PART.field("outcomes that were 1", "count")
+EVENTS = SHARED_PART.field("forecasts asked for", "count")
+WEIGHTS = SHARED_PART.end
 
 
 @kernel_part

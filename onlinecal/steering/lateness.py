@@ -20,11 +20,18 @@ import math
 from typing import Any
 
 from onlinecal.compiling import kernel_part
+from onlinecal.layout import Layout
 
-RUN, PREVIOUS, ALIKE, WHOLE, SQUARES, LATE, SUMS = range(7)
-"""The account, a stretch of a flat state: outcomes since the last forecast and in the batch before; rho, as a
-quotient of two sums; of this batch the sum of squares of what was left over; whether any outcome was late; of
-this batch, for each of k classes (one if there are two), the sum of what was left over."""
+ACCOUNT = Layout()
+"""The account, a stretch of a flat state."""
+RUN = ACCOUNT.field("outcomes since the last forecast", "count")
+PREVIOUS = ACCOUNT.field("outcomes in the batch before", "count")
+ALIKE = ACCOUNT.field("the numerator of rho", "sum of squares")
+WHOLE = ACCOUNT.field("the denominator of rho", "sum of squares")
+SQUARES = ACCOUNT.field("of this batch what was left over", "sum of squares")
+LATE = ACCOUNT.field("whether any outcome was late", "0 or 1")
+SUMS = ACCOUNT.end
+"""Then of this batch, for each of k classes (one if there are two), the sum of what was left over."""
 FORGETTING = 0.95
 """What a batch leaves of those before it."""
 

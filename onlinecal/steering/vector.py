@@ -30,6 +30,7 @@ from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, entry_point, kernel_part
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
+from onlinecal.layout import Layout
 from onlinecal.steering import curves, lateness, mixing
 
 N_ANSWERS = 7
@@ -50,21 +51,30 @@ LEAST = 0.5
 COLDEST, HOTTEST = 0.02, 5.0
 """Limits of the power."""
 
-# Layout of a state for k classes: ticket | shared part | a part for each class | the account of labels that
-# come together. The open ticket: the events by then, the sum that ALONE was divided by, k probabilities of
-# each answer (those of the vector itself first), half the stretched logit of each class. Shared: rounds,
-# events (forecasts asked for, labels learnt), power and its variance, weights, what answers deserve, room for
-# features and knots, the common curve. For each class: half the stretched logits of 0 and of 1, its curves.
-ASKED, DIVISOR, ANSWERS = range(3)
-ROUNDS, EVENTS, POWER, VARIANCE, WEIGHTS = range(5)
-CREDIT = WEIGHTS + N_ANSWERS
-FEATURES = CREDIT + N_ANSWERS
-KNOTS = FEATURES + 2 * curves.N_FEATURES
-SHARED_CURVE = KNOTS + 2 * curves.N_TOUCHED
-SHARED = SHARED_CURVE + curves.SMOOTH
-LOWEST, HIGHEST, OWN_SMOOTH = range(3)
-OWN_FREE = OWN_SMOOTH + curves.SMOOTH
-EACH = OWN_FREE + N_FREE * curves.FREE
+# A state for k classes: ticket | shared part | a part for each class | the account of labels that come
+# together. The ticket is that of the open forecast: behind these fields it has k probabilities of each
+# answer, those of the vector itself first, and half the stretched logit of each class.
+TICKET_PART = Layout()
+ASKED = TICKET_PART.field("events when the forecast was asked for", "count")
+DIVISOR = TICKET_PART.field("the sum that ALONE was divided by", "sum")
+ANSWERS = TICKET_PART.end
+SHARED_PART = Layout()
+ROUNDS = SHARED_PART.field("rounds learnt", "count")
+EVENTS = SHARED_PART.field("forecasts asked for and labels learnt", "count")
+POWER = SHARED_PART.field("the temperature's power", "factor")
+VARIANCE = SHARED_PART.field("its variance", "variance")
+WEIGHTS = SHARED_PART.field("weights of the answers", "weight", N_ANSWERS)
+CREDIT = SHARED_PART.field("what answers deserve", "weight", N_ANSWERS)
+FEATURES = SHARED_PART.field("room for features", "scratch", 2 * curves.N_FEATURES)
+KNOTS = SHARED_PART.field("room for knots", "scratch", 2 * curves.N_TOUCHED)
+SHARED_CURVE = SHARED_PART.field("the common curve", "curve", curves.SMOOTH)
+SHARED = SHARED_PART.end
+EACH_CLASS = Layout()
+LOWEST = EACH_CLASS.field("half the stretched logit of 0", "logit")
+HIGHEST = EACH_CLASS.field("half the stretched logit of 1", "logit")
+OWN_SMOOTH = EACH_CLASS.field("its smooth curve", "curve", curves.SMOOTH)
+OWN_FREE = EACH_CLASS.field("its free curves", "curve", N_FREE * curves.FREE)
+EACH = EACH_CLASS.end
 
 
 @kernel_part

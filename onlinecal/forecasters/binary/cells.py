@@ -35,22 +35,34 @@ import math
 from typing import Any, Literal, get_args
 
 from onlinecal.compiling import inlined, kernel_part, uncounted
+from onlinecal.layout import Layout
 
 Memory = Any
 """An int64 array, or a list of int when the interpreter runs a machine."""
 
-# Layout of the header. The first block never changes, the second is the run so far.
-FORMAT, SCALE, TILT, LOW, HIGH, REPORT, FINE = range(7)
-LOWER, STEP, ROUNDS, SPREAD, MOVED = range(7, 12)
-# HINTED: whether rounds may have hints. LAST: the middle of the cell of the round that was settled last, in
-# half units; before any 1/2. LATE, GROWS: the most other forecasts that were open when one was asked for, and
-# the slack without any in units, where the slack grows with them; else 0.
-HINTED, LAST, LATE, GROWS = 12, 13, 14, 15
-# The table. END: the index behind the last pair in use. BELOW, ABOVE: the index of the first pair not below
-# the lower, respectively upper, end of the current cell: a round there needs no search.
-END, BELOW, ABOVE = 16, 17, 18
-OWN = 19
-"""Where the machine's own part of the header begins."""
+HEADER = Layout()
+"""The header. A unit is 1/SCALE; a place is an index of the memory. The first fields never change."""
+FORMAT = HEADER.field("which kind of grid it is, see `machine_of`", "format")
+SCALE = HEADER.field("the units are 1/SCALE", "units")
+TILT = HEADER.field("1 for the balanced rule, 0 for that of the paper", "0 or 1")
+LOW = HEADER.field("a point accepts outcomes above it from this sum on", "units")
+HIGH = HEADER.field("a point accepts outcomes below it up to this sum", "units")
+REPORT = HEADER.field("what is announced of a cell, see KINDS", "choice")
+FINE = HEADER.field("how much finer distances are counted", "factor")
+LOWER = HEADER.field("lower end of the current cell", "units")
+STEP = HEADER.field("width of the current cell", "units")
+ROUNDS = HEADER.field("rounds settled", "count")
+SPREAD = HEADER.field("sum of the sizes of all biases", "units")
+MOVED = HEADER.field("distance from the reports to the charged points", "1/(2 SCALE FINE)")
+HINTED = HEADER.field("whether rounds may have hints", "0 or 1")
+LAST = HEADER.field("the middle of the cell that was settled last; before any 1/2", "half units")
+LATE = HEADER.field("the most others open when a forecast was asked for, where slack grows", "count")
+GROWS = HEADER.field("the slack without late labels, where it grows with them; else 0", "units")
+END = HEADER.field("behind the last pair in use", "place")
+BELOW = HEADER.field("the first pair not below the lower end of the current cell", "place")
+ABOVE = HEADER.field("the first pair not below its upper end, so that a round needs no search", "place")
+OWN = HEADER.end
+"""Where the part of the header begins that a kind of grid declares for itself."""
 TABLE = 28
 """Where the bias table begins."""
 

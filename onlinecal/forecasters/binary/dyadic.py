@@ -56,6 +56,7 @@ from onlinecal.forecasters.binary.cells import (
     find,
 )
 from onlinecal.forecasters.binary.guarantees import MOST_PROMISED, Terms, last_bearable
+from onlinecal.layout import Layout
 from onlinecal.restoring import require
 
 FORMAT_DYADIC = 2
@@ -69,12 +70,17 @@ MORE_EAGERNESS = 1
 ALLOWANCE = Fraction(5, 3)
 """Bias on orphans, in multiples of c, that no savings need to cover: what nested grids leave unused."""
 
-# The machine's own part of the header. TUNED: see below. PRICE: the worst distance of a round, in
-# half steps. PACE: the bound on biases that base grids are made for, divided by d, in units of 2^-16; that is
-# c/d, or with slack that grows (c + 3D/4)/d. BOUND: c in units of 2^-28. BASE: the base grid's step. LIMIT:
-# the last round before the level must be chosen anew. SAVED and ORPHANED: the two accounts. WISH: the step of
-# the level that was chosen, which the accounts may not bear in every round.
-TUNED, PRICE, PACE, BOUND, BASE, LIMIT, SAVED, ORPHANED, WISH = range(OWN, OWN + 9)
+HEADER = Layout(OWN)
+TUNED = HEADER.field("bits, see below", "choice")
+PRICE = HEADER.field("the worst distance of a round", "half steps")
+PACE = HEADER.field("the bound on biases that base grids are made for, divided by d, see below", "2^-16")
+BOUND = HEADER.field("c", "units")
+BASE = HEADER.field("step of the base grid", "units")
+LIMIT = HEADER.field("the last round before the level must be chosen anew", "round")
+SAVED = HEADER.field("the account of what finer grids saved", "1/(2 SCALE FINE)")
+ORPHANED = HEADER.field("the account of what they owe", "units")
+WISH = HEADER.field("step of the level that was chosen; the accounts may not bear it in every round", "units")
+"""PACE is c/d, or with slack that grows (c + 3D/4)/d."""
 ADAPTIVE, SHARED, EAGER = 1, 2, 4
 """The bits of TUNED: whether the grid tunes itself, or is nested; whether outcomes were shares; and whether
 hints are good: the grid then refines more eagerly, and the cell nearest to a hint is that by odds."""

@@ -38,11 +38,14 @@ from onlinecal.forecasters.binary.cells import (
     TILT,
     Memory,
 )
+from onlinecal.layout import Layout
 from onlinecal.restoring import require
 
-SHARED = OWN
-"""Whether outcomes were shares; on a nested grid the stage when they first were."""
-FIRST_OF_GRID = OWN + 1
+HEADER = Layout(OWN)
+SHARED = HEADER.field(
+    "whether outcomes were shares; on nested grids the stage when they first were", "choice"
+)
+FIRST_OF_GRID = HEADER.end
 """Where the part of the header begins that a single kind of grid has."""
 
 

@@ -50,15 +50,17 @@ from onlinecal.forecasters.binary.full_table import (
     takes_shares,
 )
 from onlinecal.forecasters.binary.guarantees import Terms
+from onlinecal.layout import Layout
 from onlinecal.restoring import require
 
 __all__ = ["bears", "note_late", "takes_shares"]
 
 FORMAT_GRADED = 3
 
-# This grid's own part of the header, see `prices`: RATE is lambda in units of 1/SCALE^2; WEIGHT the sum of
-# 1 + |kappa|, and CORNERS that with the weights max(v, 1 - v), in units of 1/SCALE.
-RATE, WEIGHT, CORNERS = range(FIRST_OF_GRID, FIRST_OF_GRID + 3)
+HEADER = Layout(FIRST_OF_GRID)
+RATE = HEADER.field("lambda, see `prices`", "1/SCALE^2")
+WEIGHT = HEADER.field("the sum over inner points of 1 + |kappa|", "units")
+CORNERS = HEADER.field("the same with the weights max(v, 1 - v)", "units")
 SETTINGS = range(RATE, TABLE)
 ACCUMULATORS = MOVED, SPREAD
 PROMISED_BY = [SCALE, REPORT, FINE, END, SHARED, RATE, WEIGHT, CORNERS]

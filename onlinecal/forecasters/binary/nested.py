@@ -58,16 +58,17 @@ from onlinecal.forecasters.binary.graded import (
     with_more_points,
 )
 from onlinecal.forecasters.binary.guarantees import Terms, last_bearable
+from onlinecal.layout import Layout
 from onlinecal.restoring import require
 
 __all__ = ["bears", "certificate_rises", "in_units", "is_cell", "note_late", "propose", "takes_shares"]
 
 FORMAT_NESTED = 4
 
-# This grid's own part of the header. STAGE: there are 2^STAGE cells, or more once wide ones were split for
-# shares. LIMIT: the last round before cells are divided.
-STAGE, LIMIT = range(FIRST_OF_GRID, FIRST_OF_GRID + 2)
-SETTINGS = range(LIMIT + 1, TABLE)
+HEADER = Layout(FIRST_OF_GRID)
+STAGE = HEADER.field("there are 2^STAGE cells, or more once wide ones were split for shares", "count")
+LIMIT = HEADER.field("the last round before cells are divided", "round")
+SETTINGS = range(HEADER.end, TABLE)
 ACCUMULATORS = MOVED, SPREAD
 PROMISED_BY = [SCALE, REPORT, FINE, END, HIGH, SHARED, STAGE]
 

@@ -56,16 +56,18 @@ from onlinecal.forecasters.binary.full_table import (
     takes_shares,
 )
 from onlinecal.forecasters.binary.guarantees import Biases, Terms
+from onlinecal.layout import Layout
 from onlinecal.restoring import require
 
 __all__ = ["bears", "note_late", "takes_shares"]
 
 FORMAT_UNIFORM = 1
 
-# This grid's own part of the header. SHIFT: a cell is 2^SHIFT units wide. FREED: whether points without bias
-# may accept both outcomes, which helps hints. EXCESS: then the sum over points of (|bias| - c)^+.
-SHIFT, FREED, EXCESS = range(FIRST_OF_GRID, FIRST_OF_GRID + 3)
-SETTINGS = SHIFT, FREED, *range(EXCESS + 1, TABLE)
+HEADER = Layout(FIRST_OF_GRID)
+SHIFT = HEADER.field("a cell is 2^SHIFT units wide", "count")
+FREED = HEADER.field("whether points without bias may accept both outcomes, which helps hints", "0 or 1")
+EXCESS = HEADER.field("then the sum over points of (|bias| - c)^+", "units")
+SETTINGS = SHIFT, FREED, *range(HEADER.end, TABLE)
 ACCUMULATORS = MOVED, SPREAD
 PROMISED_BY = [SCALE, REPORT, FINE, END, SHARED, FREED]
 UNIT_BITS = 28

@@ -22,13 +22,22 @@ import numpy as np
 from onlinecal.arrays import Ints
 from onlinecal.compiling import compiled, inlined
 from onlinecal.forecasters.binary.cells import FINE, MOVED, ROUNDS, SCALE, Memory, nearest_unit
+from onlinecal.layout import Layout
 from onlinecal.restoring import owned, require
 
-# The header. SIZE: of the window, in moments. ROOM: of the ring, in rounds. BITS: there are 2^BITS slots for
-# points. UNIT, GRAIN: the memory's SCALE and FINE. SEEN: how many rounds of the memory were noted. HELD: how
-# many are in the ring, the oldest at FIRST. USED: slots with a point. DISTANCE, CHANGES: the sums.
-SIZE, ROOM, BITS, UNIT, GRAIN, SEEN, HELD, FIRST, USED, DISTANCE, CHANGES = range(11)
-RING = 11
+HEADER = Layout()
+SIZE = HEADER.field("length of the window", "moments")
+ROOM = HEADER.field("length of the ring", "rounds")
+BITS = HEADER.field("binary logarithm of the slots for points", "count")
+UNIT = HEADER.field("SCALE of the memory", "units")
+GRAIN = HEADER.field("FINE of the memory", "units")
+SEEN = HEADER.field("rounds of the memory that were noted", "rounds")
+HELD = HEADER.field("rounds in the ring", "rounds")
+FIRST = HEADER.field("place of the oldest round in the ring", "place")
+USED = HEADER.field("slots with a point", "count")
+DISTANCE = HEADER.field("sum of the distances", "1/(2 UNIT GRAIN)")
+CHANGES = HEADER.field("sum over points of how far biases changed", "1/UNIT")
+RING = HEADER.end
 """Where the ring begins. An entry is a round's moment, its point, the change of its bias, the distance."""
 ENTRY = 4
 

@@ -50,33 +50,57 @@ from onlinecal.compiling import compiled, uncounted
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.simplex.guarantees import FOREVER, MOST_CELLS
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, MOST_PARTS
+from onlinecal.layout import Layout
 from onlinecal.restoring import require
 
 Memory = Any
 """An int64 array, or a list of int when the interpreter runs the machine."""
 
-# The header. SLOTS, RECORDS, HERE, OTHER and SLAB say where things are; WIDTH is the length of a record,
-# MASK the number of slots less one.
-FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, LIMIT, WIDTH, SLOTS, MASK, RECORDS = range(11)
-HERE, OTHER, SLAB = range(11, 14)
-"""Frames: the current cell, another one (the two may change places), and the way through the slab."""
-ROUNDS, SPREAD, MOVED, USED = range(14, 18)
-CHANGES, PIVOTS, RESTARTS = range(18, 21)
-"""How often the cell changed, how many vertices were exchanged for that, and how often by a restart."""
-REPORT = 21
-"""0 if forecasts are barycentres, FOLLOWS if they follow hints (`report`), in cells near them."""
+HEAD = Layout()
+"""The header. A place is an index of the memory."""
+FORMAT = HEAD.field("FORMAT_SIMPLEX", "format")
+CLASSES = HEAD.field("k", "count")
+SCALE = HEAD.field("the units are 1/SCALE", "units")
+STEP = HEAD.field("width of the present grid's cells", "units")
+FINE = HEAD.field("how much finer distances are counted", "factor")
+SLACK = HEAD.field("the slack", "units")
+LIMIT = HEAD.field("the last round before another grid is due", "round")
+WIDTH = HEAD.field("length of a record", "count")
+SLOTS = HEAD.field("where the slots begin", "place")
+MASK = HEAD.field("the number of slots less one", "count")
+RECORDS = HEAD.field("where the records begin", "place")
+HERE = HEAD.field("the frame of the current cell", "place")
+OTHER = HEAD.field("another frame; the two may change places", "place")
+SLAB = HEAD.field("the frame on the way through the slab", "place")
+ROUNDS = HEAD.field("rounds settled", "count")
+SPREAD = HEAD.field("sum of the sizes of all biases", "units")
+MOVED = HEAD.field("distance from forecasts to charged points, in l1", "1/(k SCALE FINE)")
+USED = HEAD.field("records in use", "count")
+CHANGES = HEAD.field("how often the cell changed", "count")
+PIVOTS = HEAD.field("how many vertices were exchanged for that", "count")
+RESTARTS = HEAD.field("how often the cell changed by a restart", "count")
+REPORT = HEAD.field("0 if forecasts are barycentres; FOLLOWS if they follow hints in near cells", "choice")
+BASE = HEAD.field("step of the base grid; 0 unless the grid tunes itself", "units")
+BALANCE = HEAD.field("the account; 0 unless the grid tunes itself", "1/(k SCALE FINE)")
+HEADER = HEAD.end
 FOLLOWS = 1
-BASE, BALANCE = 22, 23
-"""Of a grid that tunes itself else 0."""
-HEADER = 24
+"""A REPORT, see `report`."""
 
-KEY, LABEL, SUPPORT, POINT = range(4)
-"""Parts of a record; SUPPORT counts the classes of weight above zero, the biases follow the k coordinates."""
+RECORD = Layout()
+"""A record; the coordinates of the point and its k biases follow."""
+KEY = RECORD.field("the key of the point", "key")
+LABEL = RECORD.field("its label", "class")
+SUPPORT = RECORD.field("classes of weight above zero", "count")
+POINT = RECORD.end
 
-REGION_KEY, SINCE, LAST, LEFT, PLACE = range(5)
-"""Parts of what is remembered of a region (see `walk`): its key; the round of the walk; the last round that
-began where that had ended, plus one; how many more may; and where it began and where it ended, k sums of a
-frame each."""
+REGION = Layout()
+"""What is remembered of a region (see `walk`); k sums of a frame follow, where the walk began and where it
+ended."""
+REGION_KEY = REGION.field("the key of the region", "key")
+SINCE = REGION.field("the round of the walk", "round")
+LAST = REGION.field("the last round that began where that had ended, plus one", "round")
+LEFT = REGION.field("how many more may", "count")
+PLACE = REGION.end
 
 SUMS = 1
 """Where a frame has the sums of its vertices' coordinates, k SCALE times the barycentre."""
