@@ -196,30 +196,29 @@ class GridForecaster(Restored, base.Classifier):
         """
         if outcome not in (0, 1):
             self._expect_shares()
-        cell = lower, step
-        self._probability = self._settle_by(
-            self.machine.settle, cell, outcome, *cell, float(outcome), forecast
-        )
+        given = lower, step, float(outcome), forecast
+        self._probability = self._settle_by(self.machine.settle, given, lower, step, outcome)
 
     def _settle_by(
         self,
         entry: Callable[..., float],
-        cell: tuple[int, int],
+        given: tuple[Any, ...],
+        lower: int,
+        step: int,
         outcome: float,
-        *given: Any,
         now: int | None = None,
     ) -> float:
-        """Charge a round that was reported in this cell by an entry point, which gets the memory and `given`.
+        """Charge a round of the cell (lower, lower + step) by an entry point, and let the window follow.
 
-        Its answer, once there is room for the round. The window follows; `now` is the moment of the round in
-        it, None: how many rounds this forecaster has settled.
+        The entry point gets the memory and what is `given`; its answer, once there is room for the round.
+        `now` is the moment of the round in the window, None: how many rounds this forecaster has settled.
         """
         moved = 0 if self._window is None else self.memory[cells.MOVED]
         while (answer := entry(self.memory, *given)) == NO_ROOM:
             self.grow()
         if self._window is not None:
-            cell = self.machine.rules.in_units(self.memory, *cell)
-            self._window.follow(self.memory, *cell, outcome, moved, now)
+            lower, step = self.machine.rules.in_units(self.memory, lower, step)
+            self._window.follow(self.memory, lower, step, outcome, moved, now)
         return answer
 
     def _expect_shares(self) -> None:

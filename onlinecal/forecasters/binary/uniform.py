@@ -181,9 +181,10 @@ def beyond(memory: Memory, bias: int) -> int:
 
 
 @inlined
-def pair_of(memory: Memory, point: int) -> int:
-    """The index of the pair of a point."""
-    return TABLE + 2 * (point >> memory[SHIFT])
+def pair_of(memory: Memory, lower: int, above: int) -> int:
+    """The index of the pair of a cell's lower (0) or upper (1) end."""
+    below = memory[BELOW] if lower == memory[LOWER] else TABLE + 2 * (lower >> memory[SHIFT])
+    return below + 2 * above
 
 
 @inlined
@@ -199,7 +200,7 @@ def charge(memory: Memory, lower: int, step: int, above: int, y: int, reported: 
 def charge_point(memory: Memory, lower: int, step: int, above: int, y: int, reported: float) -> int:
     """The same, but `make_valid` is left to be called with the index that is returned."""
     point = lower + step * above
-    index, change = pair_of(memory, point), point - y
+    index, change = pair_of(memory, lower, above), point - y
     bias = change_bias(memory, index, change)
     count_round(memory, lower, step, point, reported)
     if memory[FREED]:
@@ -218,7 +219,7 @@ def certificate_rises(
     memory: Memory, lower: int, step: int, reported: float, seen: bool
 ) -> tuple[float, float]:
     """By how much the certificate would rise with outcome 0 and with outcome 1; nothing is drawn."""
-    below, above = memory[pair_of(memory, lower) + 1], memory[pair_of(memory, lower + step) + 1]
+    below, above = memory[pair_of(memory, lower, 0) + 1], memory[pair_of(memory, lower, 1) + 1]
     return cells.rises_at_ends(memory, lower, step, below, above, reported)
 
 

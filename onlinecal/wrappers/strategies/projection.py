@@ -232,10 +232,10 @@ class Projection(Restored):
     def settle(self, outcome: int) -> None:
         """Charge the forecast whose ticket is here with its outcome, and learn how to steer."""
         table, state, moments = self._table, self._state, self._moments
-        cell = int(state[CELL_LOWER]), int(state[CELL_STEP])
+        lower, step = int(state[CELL_LOWER]), int(state[CELL_STEP])
         farther, away = state[FARTHER], state[AWAY]
         now = None if moments is None else moments.now
-        table._settle_by(self._steered.settle, cell, outcome, state, outcome, now=now)
+        table._settle_by(self._steered.settle, (state, outcome), lower, step, outcome, now)
         if moments is not None:
             self._recently_farther.note(state[FARTHER] - farther)
             self._recently_away.note(state[AWAY] - away)
