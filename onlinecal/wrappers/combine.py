@@ -14,7 +14,7 @@ from river import base, linear_model, naive_bayes
 
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
-from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.binary.choice import check_slack
 from onlinecal.html import Table
 from onlinecal.measures.scores import log_loss
 from onlinecal.remarks import unlearnt_remarks, warn_of

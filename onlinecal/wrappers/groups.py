@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from river import base, linear_model
 
 from onlinecal.forecasters.binary.cells import REPORTS, Report
-from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.binary.choice import check_slack
 from onlinecal.forecasters.binary.guarantees import cells_for
 from onlinecal.restoring import Restored
 from onlinecal.steering.binary import ANSWERS, TICKET, hint_of, learn_outcome, new_steering

@@ -13,7 +13,7 @@ from river import base, linear_model
 from river.conf import Interval
 
 from onlinecal.forecasters import AlmostOneStepAhead
-from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.binary.choice import check_slack
 from onlinecal.forecasters.tokens import Forecast
 from onlinecal.validation import check_count, check_finite, check_increasing, check_open_unit
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds

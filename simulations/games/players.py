@@ -35,7 +35,8 @@ from onlinecal.compiling import kernel_part
 from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, SimplexAlmostOneStepAhead, baselines
 from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
 from onlinecal.forecasters.binary.cells import REPORTS
-from onlinecal.forecasters.binary.grid import MOST_CELLS, MOST_SLACK, RULES, Grid, GridForecaster, Rule
+from onlinecal.forecasters.binary.choice import MOST_CELLS, MOST_SLACK, RULES, Grid, Rule
+from onlinecal.forecasters.binary.grid import GridForecaster
 from onlinecal.forecasters.binary.windows import MOST_WINDOW
 from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS as SIMPLEX_REPORTS
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS as MOST_SIMPLEX_CELLS

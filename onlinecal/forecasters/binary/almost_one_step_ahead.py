@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.decisions import decision_bound
 from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, Report, bias_part, certificate
-from onlinecal.forecasters.binary.grid import Grid, GridForecaster, Rule
+from onlinecal.forecasters.binary.choice import Grid, Rule
+from onlinecal.forecasters.binary.grid import GridForecaster
 from onlinecal.forecasters.rules import Rules, check_expected
 from onlinecal.forecasters.tokens import Announcing, Forecast
 from onlinecal.validation import check_probability, share_of
@@ -267,7 +268,7 @@ class OneStepAhead(GridForecaster):
         super().__init__(horizon, n_cells, grid, rule, slack, "midpoint", None, hints)
         if self.grid != "adaptive" and (self.grid != "auto" or horizon or n_cells):
             # the answers are the charged points; only the self-tuning grid trades distance for bias
-            self._reach = 0.0
+            self._terms = self._terms._replace(reach=0.0)
 
     @property
     def rules(self) -> Rules:

@@ -3,47 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from onlinecal.forecasters.binary import cells, dyadic, graded, nested, uniform
-from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, REPORTS, ROUNDS, STEP, TABLE, Report
+from onlinecal.forecasters.binary import cells
+from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, ROUNDS, STEP, TABLE, Report
+from onlinecal.forecasters.binary.choice import Grid, GridSettings, Rule
 from onlinecal.forecasters.binary.compiled import enlarged, machine_of
 from onlinecal.forecasters.binary.full_table import cells_of
-from onlinecal.forecasters.binary.graded import MOST_HALF, best_half, graded_points
-from onlinecal.forecasters.binary.guarantees import Biases, Terms, cells_for, reach_of
 from onlinecal.forecasters.binary.soundness import check_grid_memory
-from onlinecal.forecasters.binary.windows import MOST_WINDOW, NO_TABLE, Window
+from onlinecal.forecasters.binary.windows import NO_TABLE, Window
 from onlinecal.forecasters.rules import (
     NO_ROOM,
-    REPORT_WITH_HINTS,
-    REPORT_WITHOUT_HINTS,
-    SLACK_ON_FIXED_GRIDS,
-    SLACK_WITH_HINTS,
-    SLACK_WITHOUT_HINTS,
     Rules,
     check_expected,
-    check_hints,
 )
 from onlinecal.forecasters.tokens import Forecast, OpenForecasts
 from onlinecal.restoring import Restored, require
 from onlinecal.tables.columns import check_probabilities, check_same_length, check_shares
-from onlinecal.validation import OUTCOMES, check_choice, check_count, check_number, share_of
-
-Grid = Literal["auto", "uniform", "graded", "nested", "adaptive"]
-Rule = Literal["balanced", "sign"]
-GRIDS: tuple[Grid, ...] = get_args(Grid)
-RULES: tuple[Rule, ...] = get_args(Rule)
-MOST_SLACK = 1000.0
-MOST_CELLS = 1 << 28
-
-
-def check_slack(slack: Any) -> None:
-    """Refuse a slack below 1/2, where no valid cell need exist, or one that is no number."""
-    check_number(slack, "slack", 0.5, MOST_SLACK)
+from onlinecal.validation import OUTCOMES, share_of
 
 
 class LookAhead(NamedTuple):
@@ -69,88 +50,27 @@ class GridForecaster(Restored, base.Classifier):
         window: int | None = None,
         hints: bool = False,
     ) -> None:
-        check_choice(grid, GRIDS, "grid")
-        check_choice(rule, RULES, "rule")
-        check_choice(REPORT_WITHOUT_HINTS if report is None else report, REPORTS, "report")
-        check_hints(hints, report)
-        if horizon is not None:
-            horizon = check_count(horizon, "horizon")
-        if n_cells is not None:
-            n_cells = check_count(n_cells, "n_cells", most=MOST_CELLS)
-        if window is not None:
-            window = check_count(window, "window", most=MOST_WINDOW)
-        if slack is not None:
-            check_slack(slack)
-        is_known = horizon is not None or n_cells is not None or window is not None
-        if grid in ("uniform", "graded") and not is_known:
-            needed = "a horizon or n_cells" if grid == "uniform" else "a horizon"
-            raise ValueError(
-                f"grid {grid!r} needs {needed} (or a window): without, use 'adaptive' or 'nested'"
-            )
-        if grid == "graded" and (hints or rule == "sign" or report is not None):
-            raise ValueError(
-                "grid 'graded' reports ends of its cells, by the balanced rule and without hints: leave out "
-                "rule, report and hints, or use 'uniform'"
-            )
-        if grid in ("graded", "nested", "adaptive") and n_cells is not None:
-            raise ValueError(f"n_cells={n_cells} fixes a uniform grid; it does not go with grid {grid!r}")
-        self.horizon, self.n_cells, self.grid, self.rule, self.slack = horizon, n_cells, grid, rule, slack
-        self.window, self.hints = window, bool(hints)
+        settings = GridSettings(horizon, n_cells, grid, rule, slack, report, window, hints).checked()
+        self.horizon, self.n_cells, self.grid = settings.horizon, settings.n_cells, settings.grid
+        self.rule, self.slack = settings.rule, settings.slack
+        self.window, self.hints = settings.window, settings.hints
+        self._slack, self._terms = settings.slack_in_use, settings.terms
         self._open = OpenForecasts(Forecast)
         self._late = 0
-        stays = grid in ("uniform", "graded") or (grid == "auto" and is_known)
-        unset = (slack is None and rule == "balanced") or report is None
-        slack_with_hints = SLACK_ON_FIXED_GRIDS if stays or grid == "nested" else SLACK_WITH_HINTS
-        self._slack = float(slack or (slack_with_hints if hints else SLACK_WITHOUT_HINTS))
-        said = report or (REPORT_WITH_HINTS if hints else REPORT_WITHOUT_HINTS)
-        self._reach = reach_of(said)
-        suits = not (hints or rule == "sign" or report or n_cells or grid == "uniform")
-        if grid == "nested" and suits:
-            self._adopt(nested.new_memory(self._slack))
-        elif stays:
-            self._adopt(self._fixed_memory(suits, said, reach_of(report or REPORT_WITHOUT_HINTS)))
-            if horizon is not None and horizon > self.most_rounds:
-                raise ValueError(
-                    f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
-                    f"{cells_of(self.memory)} cells bear, got {horizon!r}"
-                )
-        else:
-            tuned = 0 if grid == "nested" else dyadic.ADAPTIVE | dyadic.EAGER * (hints and unset)
-            grows = self.hints and slack is None and rule == "balanced"
-            self._adopt(dyadic.new_memory(rule, self._slack, said, tuned, self.hints, grows))
-        if window is not None:
-            self._window = Window(window, self.memory)
-
-    def _fixed_memory(self, suits: bool, said: Report, reach: float) -> NDArray[np.int64]:
-        """A new memory on a grid that stays: if that suits, the better one of graded and uniform.
-
-        The number of cells is the best for the horizon, or else for the window. Hints do not change it: where
-        neither slack nor report is set, both are twice as much with hints, and the best is the same.
-        """
-        windowed = self.horizon is None and self.window is not None
-        rounds = (self.window if windowed else self.horizon) or 1
-        biases = Biases.under(self.rule, float(self.slack or SLACK_WITHOUT_HINTS))
-        weight = biases.length if windowed else biases.worst
-        m = self.n_cells or cells_for(rounds, weight, reach)
-        if suits:
-            m -= m * (m - 1) * weight > reach * rounds
-            half = best_half(rounds, weight)
-            if self.grid == "graded" or half <= MOST_HALF - 3:
-                memory = graded.new_memory(graded_points(half), self._slack)
-                uniform_bound = reach * rounds / m + weight * (m - 1)
-                if self.grid == "graded" or graded.bound(memory, weight, rounds, 0) < uniform_bound:
-                    return memory
-        return uniform.new_memory(m, self.rule, self._slack, said, self.hints)
+        self._adopt(settings.new_memory())
+        if settings.grid_stays and self.horizon is not None and self.horizon > self.most_rounds:
+            raise ValueError(
+                f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
+                f"{cells_of(self.memory)} cells bear, got {self.horizon!r}"
+            )
+        if self.window is not None:
+            self._window = Window(self.window, self.memory)
 
     def _adopt(self, memory: NDArray[np.int64]) -> None:
         self.memory = memory
         self.machine = machine_of(memory)
         self._probability = 0.5
         self.resume()
-
-    def _terms(self) -> Terms:
-        """What holds of its memory, and of any that began as a copy of it."""
-        return Terms(Biases.under(self.rule, self._slack), self._reach)
 
     @property
     def rules(self) -> Rules:
@@ -342,11 +262,11 @@ class GridForecaster(Restored, base.Classifier):
 
     def _promise_of(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
         """The same of a memory that began as a copy of this forecaster's, with so many labels late."""
-        return float(self.machine.rules.promise(memory, self._terms(), rounds, late))
+        return float(self.machine.rules.promise(memory, self._terms, rounds, late))
 
     def _window_promise_of(self, memory: NDArray[np.int64], rounds: int, late: int) -> float | None:
         """The bound on so many consecutive rounds of such a memory; None where there is none."""
-        return self.machine.rules.window_promise(memory, self._terms(), rounds, late)
+        return self.machine.rules.window_promise(memory, self._terms, rounds, late)
 
     @property
     def most_rounds(self) -> int:
@@ -356,7 +276,7 @@ class GridForecaster(Restored, base.Classifier):
         (2^32 m with the midpoint); grids without a horizon 2^43, unless slack or late labels are so great
         that the guarantee passes 2^25 before.
         """
-        return self.machine.rules.most_rounds(self.memory, self._terms(), self._late)
+        return self.machine.rules.most_rounds(self.memory, self._terms, self._late)
 
     @property
     def n_rounds(self) -> int:

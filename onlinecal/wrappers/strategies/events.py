@@ -16,7 +16,7 @@ import numpy as np
 from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
-from onlinecal.forecasters.binary.grid import check_slack
+from onlinecal.forecasters.binary.choice import check_slack
 from onlinecal.forecasters.binary.windows import MOST_WINDOW
 from onlinecal.forecasters.simplex.input import check_labels
 from onlinecal.forecasters.simplex.run import replayed_with_certificates
