@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from onlinecal.engine.columns import QUERY
 from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES, ask, settle, settle_bets
 from onlinecal.forecasters.binary.cells import MOVED, ROUNDS, SCALE, certificate, report
 from onlinecal.forecasters.binary.compiled import share_charger
+from onlinecal.forecasters.binary.contract import GridModule
 from onlinecal.forecasters.binary.windows import follow, is_ready
 from onlinecal.steering.trust import advise, take_in
 
@@ -330,7 +330,7 @@ def give_back(arrays: Any, first_lane: int, entry: int) -> None:
 
 
 @cache
-def playing(rules: ModuleType) -> Callable[[LaneArrays, Steps, Ints, float], int]:
+def playing(rules: GridModule) -> Callable[[LaneArrays, Steps, Ints, float], int]:
     """play(arrays, steps, progress, threshold) -> how it ended, for lanes on a machine with these rules.
 
     `progress`, of shape (5,), is read and written. A memory without room moves to the end of the heap and

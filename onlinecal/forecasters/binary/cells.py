@@ -1,23 +1,8 @@
-"""What the grid machines share: the layout of their memory, the report and the distance it costs.
+"""What all grids share: the layout of their memory, the report and the distance it costs.
 
-A grid machine is a module (`fixed`, `dyadic`) of small functions over a *memory*, one flat sequence
-of int64: a header, then the bias table. Flat, because it is then its own snapshot, and because handing
-one array to compiled code costs 0.15 us where a tuple of four costs 0.35. numba compiles the functions
-for replays, duels and single events; on a plain list the interpreter runs the same source, which is
-how the tests check the compiled code. A machine offers
-
-    bears(memory) -> bool                      whether no accumulator can wrap in one more round
-    has_room(memory) -> bool                   whether it bears a round and the table can take one more point
-    note_late(memory, others)                  so many other forecasts are open: before one is proposed
-    propose(memory, hint) -> (lower, step)     the valid cell to report: the current one, or in a memory that
-                                               has hints the nearest; hint < 0 means there is none, and the
-                                               nearest is that to LAST
-    charge(memory, lower, step, above, y, p)   settle a round that was reported as p in that cell, whose
-                                               outcome y, an integer from 0 to SCALE, lies above or below it
-    charge_inside(memory, lower, step, y, p)   the same if y lies strictly inside the cell
-    takes_shares(memory) -> bool               whether it is `refined`: outcomes may be neither 0 nor 1
-    in_units(memory, lower, step)              a reported cell in today's units, should they have changed
-    certificate_rises(memory, lower, step, p, seen)  as in `rules.Rules`
+A grid works on a *memory*, one flat sequence of int64: a header, then the bias table. Flat, because it is
+then its own snapshot, and because handing one array to compiled code costs 0.15 us where a tuple of four
+costs 0.35. `contract` says what each grid does with it.
 
 Positions, outcomes, steps and biases are integers in units of 1/scale, so ties are exact and replays are
 bit-identical. For every point the table keeps one integer

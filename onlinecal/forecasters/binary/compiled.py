@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,12 +20,13 @@ from onlinecal.forecasters.binary import (
     uniform,
 )
 from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, SCALE, STEP, Memory, report
+from onlinecal.forecasters.binary.contract import GridModule, GuideModule
 from onlinecal.forecasters.binary.windows import follow, is_ready
 from onlinecal.forecasters.rules import NO_ROOM, Rules
 
 
 class Machine:
-    """The rules of a grid machine (see `cells`) and the entry points compiled from them: a `namespace`.
+    """The rules of a grid (see `contract`) and the entry points compiled from them: a `namespace`.
 
     advance(memory, outcome) -> next forecast: charge the current cell. NO_ROOM if there is none.
     issue(memory, hint) -> (lower, step, forecast): the cell to report.
@@ -40,8 +40,8 @@ class Machine:
         [0, 1] if the memory is `refined`.
     """
 
-    rules: ClassVar[ModuleType]
-    guide: ClassVar[ModuleType | None]
+    rules: ClassVar[GridModule]
+    guide: ClassVar[GuideModule | None]
     playable: ClassVar[Rules]
     playable_alone: ClassVar[Rules]
     advance: ClassVar[Callable[..., float]]
@@ -77,7 +77,7 @@ def certain_rounds(memory: NDArray[np.int64]) -> int:
     return max(0, cells.BRIM - highest) >> cells.GAIN
 
 
-def compile_machine(rules: ModuleType, guide: ModuleType | None = None) -> type[Machine]:
+def compile_machine(rules: GridModule, guide: GuideModule | None = None) -> type[Machine]:
     """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
     propose, charge, has_room, in_units = rules.propose, rules.charge, rules.has_room, rules.in_units
     charge_share = share_charger(rules)
@@ -122,7 +122,7 @@ def compile_machine(rules: ModuleType, guide: ModuleType | None = None) -> type[
     )
 
 
-def grid_rules(rules: ModuleType) -> Rules:
+def grid_rules(rules: GridModule) -> Rules:
     """A grid machine as loops drive it: its two integers are the lower end and the step of the cell."""
     propose, charge, rises = rules.propose, rules.charge, rules.certificate_rises
 
@@ -155,7 +155,7 @@ def without_hints(playable: Rules) -> Rules:
     return playable._replace(announce=announce)
 
 
-def share_charger(rules: ModuleType) -> Callable[..., None]:
+def share_charger(rules: GridModule) -> Callable[..., None]:
     """`charge` for outcomes anywhere in [0, 1]: one inside the cell is charged to the outcome itself."""
     charge, charge_inside = rules.charge, rules.charge_inside
 
@@ -170,7 +170,7 @@ def share_charger(rules: ModuleType) -> Callable[..., None]:
     return charge_share
 
 
-def plain_replay(rules: ModuleType) -> Callable[..., int]:
+def plain_replay(rules: GridModule) -> Callable[..., int]:
     """The replay without hints, of outcomes 0 and 1."""
     charge = rules.charge
 
@@ -187,7 +187,7 @@ def plain_replay(rules: ModuleType) -> Callable[..., int]:
     return compile_replay(rules, current, charge_alone)
 
 
-def share_replay(rules: ModuleType) -> Callable[..., int]:
+def share_replay(rules: GridModule) -> Callable[..., int]:
     """The replay with hints or without, of outcomes in [0, 1], with the table of a window or an empty one."""
     propose_alone, has_room, charge_share = rules.propose, rules.has_room, share_charger(rules)
 
@@ -211,7 +211,7 @@ def share_replay(rules: ModuleType) -> Callable[..., int]:
 
 
 def compile_replay(
-    rules: ModuleType,
+    rules: GridModule,
     propose: Callable[..., tuple[int, int]],
     charge: Callable[..., None],
     number: type = np.int64,

@@ -1,9 +1,9 @@
 """Almost-One-Step-Ahead without a horizon: dyadic grids, nested or self-tuning, points kept sparsely.
 
 Positions are integers in units of 2^-28, so a point of a coarse grid is the same point of every finer one:
-the table survives each change of level. See `cells` for the protocol. The table is a sorted run of pairs
-(position, sum), sentinels 0 and 1 included; a point that was never charged has bias 0, so its sum is tilt *
-position. Steps are powers of two and cells start at multiples of their step.
+the table survives each change of level. `contract` says what its functions do. The table is a sorted run of
+pairs (position, sum), sentinels 0 and 1 included; a point that was never charged has bias 0, so its sum is
+tilt * position. Steps are powers of two and cells start at multiples of their step.
 
 *The accounts* say which level a grid may play on: what finer grids save and what they owe. Let c bound a
 point's bias and d/m the distance from the report to the charged point. The *base* grid of round t is the

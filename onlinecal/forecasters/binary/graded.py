@@ -19,7 +19,7 @@ import numpy as np
 
 from onlinecal.arrays import Ints
 from onlinecal.compiling import inlined
-from onlinecal.forecasters.binary import cells
+from onlinecal.forecasters.binary import cells, full_table
 from onlinecal.forecasters.binary.cells import (
     BELOW,
     BRIM,
@@ -38,24 +38,24 @@ from onlinecal.forecasters.binary.cells import (
 from onlinecal.forecasters.binary.full_table import (
     FIRST_OF_GRID,
     SHARED,
-    bears,
     change_bias,
     check_current_cell,
     count_round,
     first_to_try,
     make_valid,
     new_table,
-    note_late,
     rounding_of,
-    takes_shares,
 )
 from onlinecal.forecasters.binary.guarantees import Terms
 from onlinecal.layout import Layout
 from onlinecal.restoring import require
 
-__all__ = ["bears", "note_late", "takes_shares"]
-
 FORMAT_GRADED = 3
+
+# what is alike on all grids of a full table
+bears = full_table.bears
+note_late = full_table.note_late
+takes_shares = full_table.takes_shares
 
 HEADER = Layout(FIRST_OF_GRID)
 RATE = HEADER.field("lambda, see `prices`", "1/SCALE^2")

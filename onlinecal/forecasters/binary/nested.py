@@ -17,7 +17,7 @@ import numpy as np
 
 from onlinecal.arrays import Ints
 from onlinecal.compiling import inlined, uncounted
-from onlinecal.forecasters.binary import cells, graded
+from onlinecal.forecasters.binary import cells, full_table, graded
 from onlinecal.forecasters.binary.cells import (
     BELOW,
     BRIM,
@@ -36,24 +36,17 @@ from onlinecal.forecasters.binary.cells import (
 from onlinecal.forecasters.binary.full_table import (
     FIRST_OF_GRID,
     SHARED,
-    bears,
     cells_of,
     check_current_cell,
     new_table,
-    note_late,
     rounding_of,
-    takes_shares,
 )
 from onlinecal.forecasters.binary.graded import (
     GRAIN,
     GRAIN_BITS,
-    certificate_rises,
     enter_valid,
     graded_points,
-    in_units,
-    is_cell,
     prices,
-    propose,
     split,
     with_more_points,
 )
@@ -61,9 +54,16 @@ from onlinecal.forecasters.binary.guarantees import Terms, last_bearable
 from onlinecal.layout import Layout
 from onlinecal.restoring import require
 
-__all__ = ["bears", "certificate_rises", "in_units", "is_cell", "note_late", "propose", "takes_shares"]
-
 FORMAT_NESTED = 4
+
+# what is alike on all grids of a full table, and on graded ones
+bears = full_table.bears
+note_late = full_table.note_late
+takes_shares = full_table.takes_shares
+certificate_rises = graded.certificate_rises
+in_units = graded.in_units
+is_cell = graded.is_cell
+propose = graded.propose
 
 HEADER = Layout(FIRST_OF_GRID)
 STAGE = HEADER.field("there are 2^STAGE cells, or more once wide ones were split for shares", "count")

@@ -20,7 +20,7 @@ import numpy as np
 
 from onlinecal.arrays import Ints
 from onlinecal.compiling import inlined
-from onlinecal.forecasters.binary import cells
+from onlinecal.forecasters.binary import cells, full_table
 from onlinecal.forecasters.binary.cells import (
     BELOW,
     BRIM,
@@ -43,7 +43,6 @@ from onlinecal.forecasters.binary.cells import (
 from onlinecal.forecasters.binary.full_table import (
     FIRST_OF_GRID,
     SHARED,
-    bears,
     cells_of,
     change_bias,
     check_current_cell,
@@ -51,17 +50,18 @@ from onlinecal.forecasters.binary.full_table import (
     first_to_try,
     make_valid,
     new_table,
-    note_late,
     rounding_of,
-    takes_shares,
 )
 from onlinecal.forecasters.binary.guarantees import Biases, Terms
 from onlinecal.layout import Layout
 from onlinecal.restoring import require
 
-__all__ = ["bears", "note_late", "takes_shares"]
-
 FORMAT_UNIFORM = 1
+
+# what is alike on all grids of a full table
+bears = full_table.bears
+note_late = full_table.note_late
+takes_shares = full_table.takes_shares
 
 HEADER = Layout(FIRST_OF_GRID)
 SHIFT = HEADER.field("a cell is 2^SHIFT units wide", "count")
