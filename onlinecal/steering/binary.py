@@ -39,24 +39,25 @@ N_BINS = 20
 PRIOR = 0.4, 0.06, 0.06, 0.06, 0.06, 0.06, 0.3
 """The weights at first, and how a share of them is given out. A model that is as sure as it should be, or
 too sure in one way, is the usual one, and can be told from few outcomes."""
-NEW = 100.0
-"""1/(t + NEW) of the weights by squared error is shared, a quarter by the prior, the rest as the weights by
-log loss are, which tell answers about rare events apart. Were it 1/t the first outcomes would teach nothing.
-t counts outcomes by what was learnt of them."""
+SHARE_DELAY = 100.0
+"""In round t, 1/(t + SHARE_DELAY) of the weights by squared error is given out anew: a quarter by the prior,
+the rest like the weights by log loss, which tell answers about rare events apart. Were it 1/t, the first
+outcomes would teach nothing. t counts outcomes by what was learnt of them."""
 SHIFT_RATE = 0.03
-"""Of the intercept that the last stage follows, in logits for an error of 1."""
-PATIENCE = 4.0
-"""How much of the last stage's weight is shared: 4/(t + 8), so that it can follow sudden changes."""
-LEAST = 0.25
-"""What comes out is this far from 0 and 1, divided by the number of forecasts asked for."""
-DEEPEST, LARGEST = 11.5, 8.0
+"""By how many logits an error of 1 moves the intercept of the last stage."""
+LAST_SHARE = 4.0
+"""In round t, LAST_SHARE/(t + 2 LAST_SHARE) of the last stage's weights is given out anew, so that it can
+follow sudden changes."""
+LEAST_DISTANCE = 0.25
+"""The forecast is at least this far from 0 and 1, divided by the number of forecasts asked for."""
+FARTHEST_LOGIT, LARGEST_SLOPE = 11.5, 8.0
 """The farthest logit that the temperature curve tells from others, and the largest slope it learns from."""
 COLDEST, HOTTEST = -4.0, 3.0
 """Limits of the logarithm of its factor."""
-VARIANCE, RATE = 16.0, 3e-4
+TEMPERATURE_VARIANCE, TEMPERATURE_RATE = 16.0, 3e-4
 """The prior variance of that logarithm, and how fast it is forgotten."""
-FARTHEST = 1.0
-"""How far one outcome moves it at most: what the filter takes for a line is none farther off."""
+FARTHEST_STEP = 1.0
+"""How far one outcome moves that logarithm at most: the filter's linear approximation holds no farther."""
 
 STATE = Layout()
 """A steering state. The ticket of the open forecast comes first, so that it can be kept while it waits."""
@@ -114,7 +115,7 @@ def new_steering() -> Floats:
     state[LAST_WEIGHTS : LAST_WEIGHTS + 2] = mixing.HALVES
     for weights in (WEIGHTS, LOG_WEIGHTS):
         state[weights : weights + N_ANSWERS] = PRIOR
-    state[TEMPERATURE + 1] = VARIANCE
+    state[TEMPERATURE + 1] = TEMPERATURE_VARIANCE
     state[LOWEST], state[HIGHEST] = -curves.EDGE, curves.EDGE
     for i in range(2):
         at = CURVES + i * (curves.SMOOTH + curves.FREE)
@@ -170,14 +171,14 @@ def steer(state: Any, p: float) -> float:
     state[LAST] = mixing.mixed_answer(state, ANSWERS, WEIGHTS, N_ANSWERS)
     state[POOLED] = mixing.mean_answer(state, ANSWERS, LOG_WEIGHTS, N_ANSWERS)
     state[LAST + 1] = shifted(state[POOLED], state[INTERCEPT])
-    least = LEAST / (lateness.asked_for(state, LATENESS, state[ROUNDS], state[EVENTS]) + 1.0)
+    least = LEAST_DISTANCE / (lateness.asked_for(state, LATENESS, state[ROUNDS], state[EVENTS]) + 1.0)
     return clip(mixing.mixed_answer(state, LAST, LAST_WEIGHTS, 2), least, 1.0 - least)
 
 
 @kernel_part
 def tempered(state: Any, u: float) -> float:
     """The logit of what the temperature curve answers."""
-    logit = clip(exponential(u) - exponential(-u), -DEEPEST, DEEPEST)
+    logit = clip(exponential(u) - exponential(-u), -FARTHEST_LOGIT, FARTHEST_LOGIT)
     return float(exponential(state[TEMPERATURE]) * logit)
 
 
@@ -200,13 +201,13 @@ def learn(state: Any, outcome: float) -> float:
         answer = curves.sigmoid(curves.smooth_logit(state, fast, FEATURES))
     lateness.take_note(state, LATENESS, 0, outcome - answer)
     judged, part = lateness.parts_learnt(state, LATENESS, 1, late)
-    share = judged / (judged * rounds + NEW)
+    share = judged / (judged * rounds + SHARE_DELAY)
     mixing.reweigh(state, ANSWERS, WEIGHTS, PRIOR, outcome, mixing.ETA * judged, 0.25 * share)
     for i in range(N_ANSWERS):
         state[WEIGHTS + i] += 0.75 * share * (state[LOG_WEIGHTS + i] - state[WEIGHTS + i])
     share = judged / (rounds + 2.0)
     mixing.reweigh_by_likelihood(state, ANSWERS, LOG_WEIGHTS, PRIOR, outcome, judged, share)
-    share = judged * PATIENCE / (rounds + 2.0 * PATIENCE)
+    share = judged * LAST_SHARE / (rounds + 2.0 * LAST_SHARE)
     mixing.reweigh(state, LAST, LAST_WEIGHTS, mixing.HALVES, outcome, mixing.ETA * judged, share)
     state[INTERCEPT] += judged * SHIFT_RATE * (outcome - shifted(state[POOLED], state[INTERCEPT]))
     b = bin_of(p, N_BINS)
@@ -234,14 +235,14 @@ def learn(state: Any, outcome: float) -> float:
 def learn_temperature(state: Any, u: float, outcome: float, part: float) -> None:
     """Let the temperature curve learn what followed, or a part of it: an extended Kalman filter."""
     logit = tempered(state, u)
-    answer, slope = curves.sigmoid(logit), clip(logit, -LARGEST, LARGEST)
+    answer, slope = curves.sigmoid(logit), clip(logit, -LARGEST_SLOPE, LARGEST_SLOPE)
     error = outcome - answer
     variance = state[TEMPERATURE + 1]
     scale = 1.0 + part * curves.curvature(answer, error) * slope * slope * variance
-    step = clip(part * variance * slope * error / scale, -FARTHEST, FARTHEST)
+    step = clip(part * variance * slope * error / scale, -FARTHEST_STEP, FARTHEST_STEP)
     state[TEMPERATURE] = clip(state[TEMPERATURE] + step, COLDEST, HOTTEST)
     learnt = variance / scale
-    state[TEMPERATURE + 1] = learnt + part * RATE * (VARIANCE - learnt)
+    state[TEMPERATURE + 1] = learnt + part * TEMPERATURE_RATE * (TEMPERATURE_VARIANCE - learnt)
 
 
 class Steered:

@@ -40,11 +40,9 @@ TRACKED = 0.9
 """The tracking mixture's prior weight in the last stage; the models share the rest."""
 LATE_RATE = 0.3
 """Of the last stage where outcomes come late, divided by D + 1; in time it is `ETA`."""
-NEW = 100.0
-"""1/(t + NEW) of the tracking weights is given out by the prior in a round, as in `binary`."""
-VARIANCE, FORGETTING = 0.05, 1e-4
+STACK_VARIANCE, STACK_RATE = 0.05, 1e-4
 """The prior variance of the stack's coefficients, and how fast it forgets."""
-DEEPEST = 1e-6
+LEAST_STACKED = 1e-6
 """The stack's logits are those of probabilities so far from 0 and 1 at least."""
 
 # A state for n models: ticket | shared part | n states of `binary`. The ticket is that of the open forecast:
@@ -97,7 +95,7 @@ def new_combining(n: int, most_late: int = 0) -> Floats:
     state[shared + LATE] = most_late
     state[shared + WEIGHTS : losses_at(n)] = [*[(1.0 - STACKED) / n] * n, STACKED] * 2
     state[stack : stack + n] = 1.0 / n
-    state[stack + n : stack + n + n * n] = (VARIANCE * np.eye(n)).ravel()
+    state[stack + n : stack + n + n * n] = (STACK_VARIANCE * np.eye(n)).ravel()
     return state
 
 
@@ -118,7 +116,7 @@ def advise(state: Any, row: Any) -> float:
             state[ticket : ticket + binary.TICKET] = state[at : at + binary.TICKET]
             state[spoke + i] = 1.0
             speaking += 1
-    least = binary.LEAST / (state[shared + ROUNDS] + 1.0)
+    least = binary.LEAST_DISTANCE / (state[shared + ROUNDS] + 1.0)
     if speaking == 0:
         ones = (state[shared + ONES] + 0.5) / (state[shared + ROUNDS] + 1.0)
         state[ANSWER] = clip(ones, least, 1.0 - least)
@@ -141,7 +139,7 @@ def stacked(state: Any, n: int) -> float:
     logits = stack + n + n * n
     for i in range(n):
         answer = state[ANSWERS + i] if state[spoke + i] > 0.0 else state[SPOKEN]
-        answer = clip(answer, DEEPEST, 1.0 - DEEPEST)
+        answer = clip(answer, LEAST_STACKED, 1.0 - LEAST_STACKED)
         state[logits + i] = logarithm(answer / (1.0 - answer))
         total += state[stack + i] * state[logits + i]
     return total
@@ -191,7 +189,7 @@ def take_in(state: Any, n: int, outcome: Any) -> None:
     for i in range(n):
         if state[spoke + i] == 0.0:
             state[ANSWERS + i] = state[ANSWERS + n + 1]
-    share = judged / (judged * rounds + NEW)
+    share = judged / (judged * rounds + binary.SHARE_DELAY)
     prior = state[shared + WEIGHTS + n + 1 : losses]
     reweigh(state, ANSWERS, shared + WEIGHTS, prior, came, ETA * judged, share)
 
@@ -218,7 +216,7 @@ def learn_stack(state: Any, n: int, outcome: float, part: float) -> None:
         for j in range(n):
             at = covariance + i * n + j
             state[at] -= state[gains + i] * state[gains + j] * bend / scale
-            state[at] += part * FORGETTING * ((VARIANCE if i == j else 0.0) - state[at])
+            state[at] += part * STACK_RATE * ((STACK_VARIANCE if i == j else 0.0) - state[at])
 
 
 @kernel_part

@@ -32,7 +32,7 @@ SQUARES = ACCOUNT.field("of this batch what was left over", "sum of squares")
 LATE = ACCOUNT.field("whether any outcome was late", "0 or 1")
 SUMS = ACCOUNT.end
 """Then of this batch, for each of k classes (one if there are two), the sum of what was left over."""
-FORGETTING = 0.95
+BATCH_MEMORY = 0.95
 """What a batch leaves of those before it."""
 
 
@@ -61,8 +61,8 @@ def begin_batch(state: Any, at: int, k: int) -> None:
         return
     if run > 1.0:
         alike, whole = likeness(state, at, k)
-        state[at + ALIKE] = FORGETTING * state[at + ALIKE] + alike
-        state[at + WHOLE] = FORGETTING * state[at + WHOLE] + whole
+        state[at + ALIKE] = BATCH_MEMORY * state[at + ALIKE] + alike
+        state[at + WHOLE] = BATCH_MEMORY * state[at + WHOLE] + whole
     state[at + PREVIOUS] = run
     state[at + RUN] = state[at + SQUARES] = 0.0
     for c in range(k):

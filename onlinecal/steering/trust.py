@@ -23,6 +23,7 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.binary.cells import clip
+from onlinecal.layout import Layout
 from onlinecal.restoring import require
 from onlinecal.steering import binary, mixing, vector
 from onlinecal.steering.binary import TICKET
@@ -30,16 +31,19 @@ from onlinecal.steering.curves import REACH
 from onlinecal.steering.lateness import asked_for
 from onlinecal.steering.vector import account_of, shared_of, size_for
 
-ROOM = binary.SIZE
-WEIGHTS = ROOM + 2
-SIZE = WEIGHTS + 2
+STATE = Layout(binary.SIZE)
+"""What a state has behind that of `binary`."""
+BOTH_ANSWERS = STATE.field("a probability, and what steering made of it", "probability", 2)
+WEIGHTS = STATE.field("how much each of them is trusted", "weight", 2)
+SIZE = STATE.end
 TRUST = 0.1
 """The weight of steering at first."""
-SHARED = 1e-9
+SHARED_WEIGHT = 1e-9
 """What is shared of the weights in a round, so that none is ever 0."""
-FARTHEST = 746.0
+FARTHEST_LOGIT = 746.0
 """No logit of a float in (0, 1) is farther from 0."""
-ROUNDING = 1e-6
+SUM_ROUNDING = 1e-6
+"""By how much rounding may lift the sum of a row above 1."""
 
 
 def new_steering() -> Floats:
@@ -54,10 +58,10 @@ def advise(state: Any, ticket: Any, raw: float) -> float:
     state[binary.FORECAST] = binary.steer(state, p)
     for i in range(TICKET):
         ticket[i] = state[i]
-    state[ROOM], state[ROOM + 1] = p, state[binary.FORECAST]
+    state[BOTH_ANSWERS], state[BOTH_ANSWERS + 1] = p, state[binary.FORECAST]
     asked = asked_for(state, binary.LATENESS, state[binary.ROUNDS], state[binary.EVENTS])
-    least = 0.5 * binary.LEAST / (asked + 1.0)
-    return clip(mixing.mixed_answer(state, ROOM, WEIGHTS, 2), least, 1.0 - least)
+    least = 0.5 * binary.LEAST_DISTANCE / (asked + 1.0)
+    return clip(mixing.mixed_answer(state, BOTH_ANSWERS, WEIGHTS, 2), least, 1.0 - least)
 
 
 @kernel_part
@@ -65,9 +69,9 @@ def take_in(state: Any, ticket: Any, outcome: float) -> None:
     """Learn the outcome, in [0, 1], of the probability with this ticket."""
     for i in range(TICKET):
         state[i] = ticket[i]
-    state[ROOM], state[ROOM + 1] = state[binary.ANSWERS], state[binary.FORECAST]
+    state[BOTH_ANSWERS], state[BOTH_ANSWERS + 1] = state[binary.ANSWERS], state[binary.FORECAST]
     judged = binary.learn(state, outcome)
-    mixing.reweigh(state, ROOM, WEIGHTS, mixing.HALVES, outcome, mixing.ETA * judged, SHARED)
+    mixing.reweigh(state, BOTH_ANSWERS, WEIGHTS, mixing.HALVES, outcome, mixing.ETA * judged, SHARED_WEIGHT)
 
 
 def ticket_size(k: int) -> int:
@@ -98,7 +102,7 @@ def ask_vector(state: Floats, ticket: Floats, row: Floats, out: Floats) -> None:
     vector.steer(state, k, row, out)
     ticket[:shared], ticket[shared:] = state[:shared], out
     asked = asked_for(state, account_of(k), state[shared + vector.ROUNDS], state[shared + vector.EVENTS])
-    least = 0.5 * vector.LEAST / (k * (asked + 1.0))
+    least = 0.5 * vector.LEAST_PROBABILITY / (k * (asked + 1.0))
     mixing.mix_vectors(two_answers(state, ticket, k), 4, 0, 2, k, least, out)
 
 
@@ -110,7 +114,7 @@ def settle_vector(state: Floats, ticket: Floats, outcome: Floats) -> None:
     both = two_answers(state, ticket, k)
     mixing.credit_vectors(both, 4, 2, 2, k, outcome)
     judged = vector.learn(state, k, outcome)
-    mixing.reweigh_by_credit(both, 2, 0, mixing.HALVES, judged, SHARED)
+    mixing.reweigh_by_credit(both, 2, 0, mixing.HALVES, judged, SHARED_WEIGHT)
     state[size_for(k) :] = both[:2]
 
 
@@ -131,7 +135,8 @@ def _is_within(values: Floats, low: float, high: float) -> bool:
 def check_steering(state: Floats, tickets: Floats) -> None:
     """ValueError unless the state, shape (SIZE,), and the tickets of open forecasts, (n, TICKET), can be."""
     require(state.shape == (SIZE,) and tickets.shape[1:] == (TICKET,), "the length of its steering")
-    require(_is_within(state[[binary.LOWEST, binary.HIGHEST]], -FARTHEST, FARTHEST), "its steering's ends")
+    ends = state[[binary.LOWEST, binary.HIGHEST]]
+    require(_is_within(ends, -FARTHEST_LOGIT, FARTHEST_LOGIT), "its steering's ends")
     waiting = "its open forecasts' steering"
     require(_is_within(tickets[:, binary.ANSWERS], 0.0, 1.0), waiting)
     require(_is_within(tickets[:, binary.STRETCHED], -REACH, REACH), waiting)
@@ -147,5 +152,5 @@ def check_vector_steering(state: Floats, tickets: Floats, k: int) -> None:
     # the answers, the vector itself first, half the stretched logits, what steering made of the vector
     rows = tickets[:, vector.ANSWERS :].reshape(-1, vector.N_ANSWERS + 2, k)
     waiting = "its open forecasts' steering"
-    require(_is_within(rows[:, 0], 0.0, 1.0 + ROUNDING), waiting)
+    require(_is_within(rows[:, 0], 0.0, 1.0 + SUM_ROUNDING), waiting)
     require(_is_within(rows[:, vector.N_ANSWERS], -REACH, REACH), waiting)

@@ -42,11 +42,11 @@ N_FREE = 3
 """How many free curves each class has: those of the last three answers."""
 SLOW, FAST = 1e-4, 1e-3
 """How fast curves forget; the temperature forgets fast."""
-DEEPEST = -16.0
+LEAST_LOGARITHM = -16.0
 """The least logarithm of a probability that temperature tells from others."""
-FARTHEST = curves.stretched(1.0, -curves.EDGE, curves.EDGE)
+FARTHEST_STRETCHED = curves.stretched(1.0, -curves.EDGE, curves.EDGE)
 """Half the stretched logit of 1 until a more extreme one has come."""
-LEAST = 0.5
+LEAST_PROBABILITY = 0.5
 """No class gets less than this, divided by the number of classes and that of the forecasts asked for."""
 COLDEST, HOTTEST = 0.02, 5.0
 """Limits of the power."""
@@ -104,7 +104,7 @@ def new_vector_steering(k: int) -> Floats:
     curves.start_smooth(state, shared + SHARED_CURVE)
     for c in range(k):
         own = shared + SHARED + c * EACH
-        state[own + LOWEST], state[own + HIGHEST] = -FARTHEST, FARTHEST
+        state[own + LOWEST], state[own + HIGHEST] = -FARTHEST_STRETCHED, FARTHEST_STRETCHED
         curves.start_smooth(state, own + OWN_SMOOTH)
         for i in range(N_FREE):
             curves.start_free(state, own + OWN_FREE + i * curves.FREE)
@@ -127,7 +127,7 @@ def ticket_with_classes(ticket: Floats, k: int) -> Floats:
     before = (len(ticket) - ANSWERS) // (N_ANSWERS + 1)
     rows = np.zeros((N_ANSWERS + 1, k))
     rows[:, :before] = ticket[ANSWERS:].reshape(N_ANSWERS + 1, before)
-    rows[N_ANSWERS, before:] = -FARTHEST
+    rows[N_ANSWERS, before:] = -FARTHEST_STRETCHED
     return np.concatenate((ticket[:ANSWERS], rows.ravel()))
 
 
@@ -153,7 +153,7 @@ def softmax(state: Any, at: int, k: int) -> None:
 @kernel_part
 def depth(p: float) -> float:
     """The logarithm of a probability, as temperature sees it."""
-    return max(logarithm(p), DEEPEST) if p > 0.0 else DEEPEST
+    return max(logarithm(p), LEAST_LOGARITHM) if p > 0.0 else LEAST_LOGARITHM
 
 
 @kernel_part
@@ -202,7 +202,7 @@ def steer(state: Any, k: int, row: Any, out: Any) -> None:
         state[ANSWERS + c] = state[ANSWERS + c] / total if total > 0.0 else 1.0 / k
     consult(state, k)
     asked = lateness.asked_for(state, account, state[shared + ROUNDS], state[shared + EVENTS])
-    least = LEAST / (k * (asked + 1.0))
+    least = LEAST_PROBABILITY / (k * (asked + 1.0))
     mixing.mix_vectors(state, ANSWERS, shared + WEIGHTS, N_ANSWERS, k, least, out)
 
 
