@@ -117,28 +117,38 @@ class GridForecaster(Restored, base.Classifier):
         if outcome not in (0, 1):
             self._expect_shares()
         given = lower, step, float(outcome), forecast
-        self._probability = self._settle_by(self.machine.settle, given, lower, step, outcome)
+        if self._window is None:
+            self._probability = self._charge(self.machine.settle, *given)
+        else:
+            settle = self.machine.settle
+            self._probability = self._charge_in_window(None, lower, step, outcome, settle, *given)
 
-    def _settle_by(
+    def _charge(self, entry: Callable[..., float], *given: Any) -> float:
+        """Have an entry point charge a round, once there is room for it: what it answers.
+
+        The entry point gets the memory and what is given.
+        """
+        while (answer := entry(self.memory, *given)) == NO_ROOM:
+            self.grow()
+        return answer
+
+    def _charge_in_window(
         self,
-        entry: Callable[..., float],
-        given: tuple[Any, ...],
+        now: int | None,
         lower: int,
         step: int,
         outcome: float,
-        now: int | None = None,
+        entry: Callable[..., float],
+        *given: Any,
     ) -> float:
-        """Charge a round of the cell (lower, lower + step) by an entry point, and let the window follow.
+        """`_charge` a round of the cell (lower, lower + step), and let the window follow.
 
-        The entry point gets the memory and what is `given`; its answer, once there is room for the round.
-        `now` is the moment of the round in the window, None: how many rounds this forecaster has settled.
+        `now` is the round's moment in the window, None: how many rounds this forecaster has settled.
         """
-        moved = 0 if self._window is None else self.memory[cells.MOVED]
-        while (answer := entry(self.memory, *given)) == NO_ROOM:
-            self.grow()
-        if self._window is not None:
-            lower, step = self.machine.rules.in_units(self.memory, lower, step)
-            self._window.follow(self.memory, lower, step, outcome, moved, now)
+        moved = self.memory[cells.MOVED]
+        answer = self._charge(entry, *given)
+        lower, step = self.machine.rules.in_units(self.memory, lower, step)
+        self._window.follow(self.memory, lower, step, outcome, moved, now)  # type: ignore[union-attr]
         return answer
 
     def _expect_shares(self) -> None:
@@ -162,6 +172,7 @@ class GridForecaster(Restored, base.Classifier):
         if self.hints or self._window is not None or outcome not in (0, 1):
             self.settle(*self._coming(), outcome, self._probability)
             return
+        # `_charge`, without the call, which is a fifth of such an event
         while (probability := self.machine.advance(self.memory, outcome)) == NO_ROOM:
             self.grow()
         self._probability = probability
@@ -246,7 +257,7 @@ class GridForecaster(Restored, base.Classifier):
     def _window_certificate_at(self, now: int | None) -> float | None:
         """A proven bound on the distance of the rounds in the window of this moment, a sum; None without one.
 
-        `now` is as in `_settle_by`.
+        `now` is as in `_charge_in_window`.
         """
         return None if self._window is None else self._window.certificate(self.memory, now)
 

@@ -232,11 +232,12 @@ class Projection(Restored):
     def settle(self, outcome: int) -> None:
         """Charge the forecast whose ticket is here with its outcome, and learn how to steer."""
         table, state, moments = self._table, self._state, self._moments
-        lower, step = int(state[CELL_LOWER]), int(state[CELL_STEP])
-        farther, away = state[FARTHER], state[AWAY]
-        now = None if moments is None else moments.now
-        table._settle_by(self._steered.settle, (state, outcome), lower, step, outcome, now)
-        if moments is not None:
+        if moments is None:
+            table._charge(self._steered.settle, state, outcome)
+        else:
+            farther, away = state[FARTHER], state[AWAY]
+            cell = int(state[CELL_LOWER]), int(state[CELL_STEP])
+            table._charge_in_window(moments.now, *cell, outcome, self._steered.settle, state, outcome)
             self._recently_farther.note(state[FARTHER] - farther)
             self._recently_away.note(state[AWAY] - away)
         if self._splitting is not None:
