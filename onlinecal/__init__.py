@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from onlinecal import reference as reference
     from onlinecal.alarms import CalibrationAlarm as CalibrationAlarm
     from onlinecal.forecasters import (
         AlmostOneStepAhead as AlmostOneStepAhead,

@@ -13,7 +13,8 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
     """The `__getattr__`, `__dir__` and `__all__` of a package, from the one list of names in its source.
 
     The list is what the package imports under `if TYPE_CHECKING:`, each name `as` itself: so checkers and
-    editors see public names. The loader of the package finds the source in an archive, too.
+    editors see public names. What it imports from itself is a module of its own. The loader of the package
+    finds the source in an archive, too.
     """
     loader: Any = sys.modules[package].__loader__
     homes = listed_names(ast.parse(loader.get_source(package)))
@@ -21,6 +22,8 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if homes[name] == package:
+            return import_module(f"{package}.{name}")
         return getattr(import_module(homes[name]), name)
 
     return load, lambda: sorted(homes), sorted(homes)

@@ -24,6 +24,7 @@ from simulations.cli.console import app as command
 # what else has an `__all__` is the house's own
 PACKAGES = {
     "onlinecal": "The names that most programs need; what else there is stands in the other packages.",
+    "onlinecal.reference": "The papers' algorithms in plain Python, to read and to compare with.",
     "onlinecal.forecasters": "They forecast first and learn the outcome second.",
     "onlinecal.wrappers": "A classifier, a regressor or a column of probabilities in, calibrated ones out.",
     "onlinecal.recalibration": "A fixed model's table of probabilities in, a better one out.",
@@ -47,7 +48,11 @@ def public_names() -> dict[str, dict[str, Any]]:
     for package in PACKAGES:
         module = importlib.import_module(package)
         names = {name: getattr(module, name) for name in module.__all__ if not name.startswith("__")}
-        found[package] = {name: thing for name, thing in names.items() if id(thing) not in seen}
+        found[package] = {
+            name: thing
+            for name, thing in names.items()
+            if id(thing) not in seen and not inspect.ismodule(thing)
+        }
         seen |= {id(thing) for thing in found[package].values()}
     return found
 

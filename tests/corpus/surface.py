@@ -27,7 +27,8 @@ def surface() -> list[str]:
 def names() -> Iterator[str]:
     for package in (onlinecal, adversaries, simulations):
         inside = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        for module in [package, *(importlib.import_module(info.name) for info in inside if info.ispkg)]:
+        public = [info.name for info in inside if info.ispkg or info.name == "onlinecal.reference"]
+        for module in [package, *map(importlib.import_module, public)]:
             for name in getattr(module, "__all__", ()):
                 yield from described(f"{module.__name__}.{name}", getattr(module, name))
 

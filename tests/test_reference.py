@@ -1,0 +1,80 @@
+"""The papers' algorithms in plain Python: what is proved of them, and the forecasters that play the same."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinecal import AlmostOneStepAhead, OneStepAhead, calibration_distance, reference
+from onlinecal.reference import almost_one_step_ahead, balanced, one_step_ahead, predictions
+from tests.properties import examples
+
+
+@st.composite
+def games(draw):
+    """A number of cells, and outcomes in runs and by coins of any bias."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rounds, chance = draw(st.integers(1, 300)), draw(st.sampled_from([0.02, 0.3, 0.5, 0.9]))
+    coins, turns = rng.random(rounds) < chance, rng.random(rounds) < draw(st.sampled_from([0.0, 0.02, 0.5]))
+    return draw(st.integers(1, 40)), (coins ^ (np.cumsum(turns) % 2 == 1)).astype(int).tolist()
+
+
+@settings(max_examples=examples(140), deadline=None)
+@given(games())
+def test_algorithm_1_is_the_forecaster_with_the_rule_and_the_report_of_the_paper(game):
+    m, outcomes = game
+    forecaster = AlmostOneStepAhead(n_cells=m, rule="sign", report="lower")
+    forecasts, look_ahead = forecaster.replay(outcomes, return_look_ahead=True)
+    assert predictions(almost_one_step_ahead(m), outcomes) == forecasts.tolist()
+    assert list(one_step_ahead(m, outcomes)) == look_ahead.tolist()
+    assert list(one_step_ahead(m, outcomes)) == OneStepAhead(n_cells=m, rule="sign").replay(outcomes).tolist()
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(games(), st.sampled_from([0.5, 0.75, 1.0, 2.3]))
+def test_the_balanced_rule_is_the_forecasters_own(game, slack):
+    m, outcomes = game
+    forecasts = AlmostOneStepAhead(n_cells=m, slack=slack).replay(outcomes)
+    assert predictions(balanced(m, slack), outcomes) == forecasts.tolist()
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_on_all_short_sequences_the_bounds_of_the_papers_hold(m):
+    rounds = 8
+    for outcomes in product((0, 1), repeat=rounds):
+        look_ahead = list(one_step_ahead(m, outcomes))
+        pairs = list(zip(look_ahead, outcomes, strict=True))
+        biases = {point: sum(p - y for p, y in pairs if p == point) for point in look_ahead}
+        assert all(abs(bias) <= 1 + 1e-12 for bias in biases.values())
+        for forecaster, bound in (
+            (almost_one_step_ahead(m), rounds / m + m + 1),
+            (balanced(m), rounds / (2 * m) + (m - 1) / 2),
+        ):
+            forecasts = predictions(forecaster, outcomes)
+            assert calibration_distance(forecasts, outcomes).lower <= bound + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (lambda: next(almost_one_step_ahead(0)), "m must be a whole number of at least 1, got 0"),
+        (lambda: next(one_step_ahead(2.5, [1])), "m must be a whole number of at least 1, got 2.5"),
+        (lambda: next(balanced(3, Fraction(1, 3))), "slack must be at least 1/2, got 1/3"),
+        (lambda: predictions(balanced(3), [0, 0.5]), "outcome must be 0, 1, False or True, got 0.5"),
+        (lambda: list(one_step_ahead(3, [0, None])), "outcome must be 0, 1, False or True, got None"),
+    ],
+)
+def test_what_is_no_grid_and_no_outcome_is_refused(start, message):
+    with pytest.raises(ValueError, match=message):
+        start()
+
+
+def test_it_is_reached_from_the_package_and_imports_no_arrays():
+    assert sorted(reference.__all__) == reference.__all__
+    with open(reference.__file__, encoding="utf-8") as source:
+        assert "numpy" not in source.read()
