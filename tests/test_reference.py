@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal import AlmostOneStepAhead, OneStepAhead, calibration_distance, reference
-from onlinecal.reference import almost_one_step_ahead, balanced, one_step_ahead, predictions
+from onlinecal import (
+    AlmostOneStepAhead,
+    OneStepAhead,
+    SimplexAlmostOneStepAhead,
+    calibration_distance,
+    reference,
+)
+from onlinecal.reference import Simplex, almost_one_step_ahead, balanced, one_step_ahead, predictions
 from tests.properties import examples
 
 
@@ -43,6 +49,15 @@ def test_the_balanced_rule_is_the_forecasters_own(game, slack):
     assert predictions(balanced(m, slack), outcomes) == forecasts.tolist()
 
 
+@pytest.mark.parametrize(("k", "m"), [(2, 7), (3, 8), (5, 3), (8, 4)])
+def test_the_simplex_is_the_forecaster_of_several_classes(k, m):
+    rng = np.random.default_rng(m)
+    chances = rng.dirichlet(np.ones(k), 4)
+    outcomes = [int(rng.choice(k, p=chances[t // 50])) for t in range(200)]
+    forecasts = SimplexAlmostOneStepAhead(k, n_cells=m, report="barycentre").replay(outcomes)
+    assert predictions(Simplex(k, m).game(), outcomes) == forecasts.tolist()
+
+
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_on_all_short_sequences_the_bounds_of_the_papers_hold(m):
     rounds = 8
@@ -67,6 +82,8 @@ def test_on_all_short_sequences_the_bounds_of_the_papers_hold(m):
         (lambda: next(balanced(3, Fraction(1, 3))), "slack must be at least 1/2, got 1/3"),
         (lambda: predictions(balanced(3), [0, 0.5]), "outcome must be 0, 1, False or True, got 0.5"),
         (lambda: list(one_step_ahead(3, [0, None])), "outcome must be 0, 1, False or True, got None"),
+        (lambda: Simplex(0, 3), "k must be a whole number of at least 1, got 0"),
+        (lambda: Simplex(3, 3).observe(3), "outcome must be at most 2, got 3"),
     ],
 )
 def test_what_is_no_grid_and_no_outcome_is_refused(start, message):

@@ -14,7 +14,7 @@ from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, certificate, enlarged, new_memory
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from tests.forecasters.simplex import play
-from tests.forecasters.simplex.reference import Reference
+from tests.forecasters.simplex.reference import Hinted
 from tests.properties import examples
 
 SIZES = [(1, 3), (2, 1), (2, 6), (2, 7), (3, 1), (3, 2), (3, 8), (4, 5), (5, 3), (6, 2), (8, 4), (10, 2)]
@@ -56,7 +56,7 @@ def test_the_machine_plays_like_the_plain_reference(game, slack, hinted):
     (k, m), kind, rounds, seed = game
     rounds, slack = min(rounds, 60 if hinted else 120), slack if hinted else None
     outcomes, hints = play.outcomes_of(kind, k, rounds, seed), [None] * rounds
-    memory, reference = play.ready_list(k, m, slack), Reference(k, m, slack)
+    memory, reference = play.ready_list(k, m, slack), Hinted(k, m, slack)
     if hinted:
         rounded = np.round(hints_of(k, rounds, seed) * k * m)
         hints = [[Fraction(int(u), k * m) for u in row] for row in rounded]
@@ -68,7 +68,7 @@ def test_the_machine_plays_like_the_plain_reference(game, slack, hinted):
     assert Fraction(certificate(memory)).limit_denominator(10**9) == reference.certificate
     if not hinted:
         assert (memory[layout.CHANGES], memory[layout.RESTARTS]) == (reference.changes, reference.restarts)
-        assert {x for x, _ in play.vertices_of(memory, int(memory[layout.HERE]))} == set(reference.word)
+        assert {x for x, _ in play.vertices_of(memory, int(memory[layout.HERE]))} == set(reference.cell)
 
 
 @settings(max_examples=examples(40), deadline=None)

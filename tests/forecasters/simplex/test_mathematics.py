@@ -13,7 +13,7 @@ from onlinecal import SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex import guarantees
 from tests.forecasters.simplex.label_biases import LAST, POWERS, summed
 from tests.forecasters.simplex.play import outcomes_of
-from tests.forecasters.simplex.reference import Reference, every_cell, grid_points
+from tests.forecasters.simplex.reference import Hinted, every_cell, grid_points
 
 
 def summed_bounds(k, m):
@@ -50,8 +50,8 @@ def check_labels(game):
 
 def check(game, rounds):
     check_labels(game)
-    assert sorted(game.label(x) for x in game.word) == list(range(game.k))
-    assert frozenset(game.word) in cells_of(game.k, game.m)
+    assert sorted(game.label(x) for x in game.cell) == list(range(game.k))
+    assert frozenset(game.cell) in cells_of(game.k, game.m)
     assert game.certificate <= rounds * radius_of(game.k, game.m) / game.m + summed_bounds(game.k, game.m)
 
 
@@ -81,7 +81,7 @@ def test_the_radius_is_the_largest_distance_from_a_barycentre_to_a_vertex(k, m):
 
 @pytest.mark.parametrize(("k", "m"), [(2, 4), (3, 2), (3, 4), (4, 3), (5, 2)])
 def test_the_artificial_labels_have_one_full_cell_only(k, m):
-    game = Reference(k, m)
+    game = Hinted(k, m)
     for anchor in grid_points(k, m - 1):
         labels = {x: game.artificial(x, anchor) for x in grid_points(k, m)}
         assert all(x[j] > 0 for x, j in labels.items())
@@ -109,7 +109,7 @@ def check_all_sequences(game, shortest, longest, length=0):
     ("k", "m", "longest"), [*SMALL, *(pytest.param(*one, marks=pytest.mark.slow) for one in LONGER)]
 )
 def test_on_all_sequences_labels_cells_and_bounds_are_as_proved(k, m, longest):
-    check_all_sequences(Reference(k, m), 1, longest)
+    check_all_sequences(Hinted(k, m), 1, longest)
 
 
 def on_support(s, m):
@@ -124,9 +124,9 @@ def test_no_number_of_charges_drives_a_points_bias_beyond_what_is_computed(k, m)
     for x in grid_points(k, m):
         support = sum(weight > 0 for weight in x)
         if support == k:
-            game, largest, last = Reference(k, m), Fraction(0), None
+            game, largest, last = Hinted(k, m), Fraction(0), None
             for _ in range(2 * k * m // gcd(m, *x)):
-                last = game.tijdeman(x, last)
+                last = game.earliest_deadline(x, last)
                 game.counts.setdefault(x, [0] * k)[last] += 1
                 largest = max(largest, sum(abs(game.bias(x, j)) for j in range(k)))
             assert largest <= guarantees.point_bound(k)
