@@ -9,20 +9,42 @@ grid or no table raises a ValueError as soon as it is read, and a game ends with
 
 References
 ----------
-- *Online*: Arunachaleswaran, Collina, Roth & Shi, "An Elementary Predictor Obtaining 2√T + 1 Distance to
-  Calibration" (2024).
+- The online paper: Arunachaleswaran, Collina, Roth & Shi, "An Elementary Predictor Obtaining 2√T + 1 Distance
+  to Calibration" (2024).
+- The l_p paper: Bairaktari & Nguyen, "Sample-efficient Multiclass Calibration under Probability-weighted l_p
+  Error" (2025).
+- The decision paper: Zhao, Kim, Sahoo, Ma & Ermon, "Calibrating Predictions to Decisions" (2021).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from fractions import Fraction
-from math import floor
-from typing import Any
+from itertools import combinations
+from math import ceil, exp, floor, hypot, isinf
+from operator import mul
+from typing import Any, NamedTuple
 
-from onlinecal.validation import check_count, outcome_of
+from onlinecal.validation import check_count, check_open_unit, check_order, outcome_of
 
-__all__ = ["Simplex", "almost_one_step_ahead", "balanced", "one_step_ahead", "predictions"]
+__all__ = [
+    "DecisionCalibration",
+    "MulticlassCalibration",
+    "Simplex",
+    "Step",
+    "almost_one_step_ahead",
+    "balanced",
+    "hard",
+    "hard_decision_calibration",
+    "multiclass_calibration",
+    "one_step_ahead",
+    "predictions",
+    "soft",
+    "soft_decision_calibration",
+    "worst_of",
+]
+
+Number = float | Fraction
 
 
 def almost_one_step_ahead(m: int) -> Generator[float, int, None]:
@@ -255,3 +277,341 @@ def moved(x: Point, step: int) -> Point:
     y[step] -= 1
     y[(step + 1) % len(x)] += 1
     return tuple(y)
+
+
+# Probability-weighted l_p calibration
+
+
+LevelSet = tuple[int, ...]
+"""The lower corner v of a level set: k whole numbers, in units of 1/lambda."""
+
+Group = frozenset[LevelSet]
+"""A group S of bins, which share one prediction."""
+
+Errors = dict[Group, list[Fraction]]
+"""For each group of G the errors of its k classes, averages over all rows."""
+
+
+class Step(NamedTuple):
+    """One time step: a `group` moves to the frequency of the class `class_number`.
+
+    After that it predicts the k numbers `corrected`, and is merged with the group `other`, or None.
+    """
+
+    group: Group
+    class_number: int
+    corrected: list[Fraction]
+    other: Group | None
+
+
+class MulticlassCalibration(NamedTuple):
+    """The end of `multiclass_calibration`.
+
+    Attributes
+    ----------
+    h
+        The calibrated predictor: from a row of k probabilities to k others.
+    pred
+        The groups of G, each with its prediction.
+    steps
+        What was done at each time step.
+    """
+
+    h: Callable[[Sequence[Number]], list[Fraction]]
+    pred: dict[Group, list[Fraction]]
+    steps: list[Step]
+
+
+def multiclass_calibration(
+    table: Sequence[Sequence[Number]],
+    labels: Sequence[int],
+    p: float = 2.0,
+    epsilon: float = 0.1,
+    *,
+    n_levels: int | None = None,
+    tolerance: Number | None = None,
+    start: Callable[[LevelSet], list[Fraction]] | None = None,
+    select: Callable[[Errors], tuple[Group, int]] | None = None,
+) -> MulticlassCalibration:
+    """Algorithm 2 of the l_p paper, of which Algorithm 1 is the outline, in exact fractions.
+
+    On the rows that it was given, the probability-weighted l_p calibration error of the answer, an average
+    over rows, is at most epsilon (Lemma 15). Every estimate is made from all rows, where the paper has fresh
+    rows for each size of a group.
+
+    Parameters
+    ----------
+    table, labels
+        The predictions f(x), n rows of k probabilities, and the n classes that came, 0 to k - 1. A float is
+        what it is to the last bit: 0.7 is a little less than the level 7/10.
+    p, epsilon
+        The order of the error, above 1 or inf, and how much of it may be left, between 0 and 1.
+    n_levels, tolerance
+        In place of the paper's lambda and beta/2. None: those.
+    start
+        What a bin predicts at first. None: rho, the distribution that is nearest to its corner.
+    select
+        Which group and class is corrected, where several have large errors. None: the largest error.
+    """
+    rows, k = checked_rows(table, labels)
+    n = len(rows)
+    # set beta and lambda, and with them the discretization R and the canonical distributions rho
+    order, error = check_order(p, above_one=True), check_open_unit(epsilon, "epsilon")
+    power = 0.0 if isinf(order) else 1 / (order - 1)
+    beta = Fraction(error * (error / 2) ** power) if tolerance is None else 2 * Fraction(tolerance)
+    lam = ceil(1 / beta) if n_levels is None else check_count(n_levels, "n_levels")
+
+    def R(u: list[Fraction]) -> LevelSet:
+        return tuple(floor(q * lam) for q in u)
+
+    def rho(v: LevelSet) -> list[Fraction]:
+        return [Fraction(c, lam) + Fraction(lam - sum(v), lam * k) for c in v]
+
+    # discretize the prediction space into bins and identify the high-probability bins B
+    bins = [R(row) for row in rows]
+    B = [v for v in dict.fromkeys(bins) if Fraction(bins.count(v), n) >= beta / 6]
+
+    def estimate(S: Group) -> tuple[Fraction, list[Fraction]]:
+        inside = [y for v, y in zip(bins, labels, strict=True) if v in S]
+        return Fraction(len(inside), n), [Fraction(inside.count(j), n) for j in range(k)]
+
+    # M tracks statistics of groups of bins, G their predictions and errors: one group per bin of B in both
+    M = {frozenset([v]): estimate(frozenset([v])) for v in B}
+    pred = {frozenset([v]): (start or rho)(v) for v in B}
+
+    def sums(S: Group) -> tuple[Fraction, list[Fraction]]:
+        parts = [statistics for part, statistics in M.items() if part <= S]
+        return sum((P for P, _ in parts), Fraction(0)), [
+            sum(E, Fraction(0)) for E in zip(*(E for _, E in parts), strict=True)
+        ]
+
+    def errors(S: Group) -> list[Fraction]:
+        P, E = sums(S)
+        return [abs(P * pred[S][j] - E[j]) for j in range(k)]
+
+    G, steps = {S: errors(S) for S in pred}, []
+    # while there is a group with a large error for some class
+    while any(max(of_group) > beta / 2 for of_group in G.values()):
+        # select such a group and class
+        S, j = (select or largest)(G)
+        # correct the prediction
+        P, E = sums(S)
+        z = list(pred[S])
+        z[j] = min(E[j] / P, Fraction(1))
+        pred[S] = corrected = projected(z)
+        # merge with the group that has a prediction in the same level set, if there is one
+        other = next((T for T in G if T != S and R(pred[T]) == R(pred[S])), None)
+        steps.append(Step(S, j, corrected, other))
+        if other is not None:
+            prediction = pred[other] if sums(S)[0] <= sums(other)[0] else pred[S]
+            for old in (S, other):
+                del G[old], pred[old]
+            S = S | other
+            pred[S] = prediction
+            # update M: groups of the same size are merged, and what was merged is estimated anew
+            while twins := next(same_size(part for part in M if part <= S), None):
+                S1, S2 = twins
+                del M[S1], M[S2]
+                M[S1 | S2] = estimate(S1 | S2)
+        G[S] = errors(S)
+
+    def h(u: Sequence[Number]) -> list[Fraction]:
+        v = R([Fraction(q) for q in u])
+        return next((list(prediction) for S, prediction in pred.items() if v in S), rho(v))
+
+    return MulticlassCalibration(h, pred, steps)
+
+
+def largest(errors: Errors) -> tuple[Group, int]:
+    """The group and the class with the largest error; of equal ones the first."""
+    S = max(errors, key=lambda S: max(errors[S]))
+    return S, errors[S].index(max(errors[S]))
+
+
+def same_size(groups: Iterable[Group]) -> Iterator[tuple[Group, Group]]:
+    """The pairs of groups with equally many bins."""
+    return ((S1, S2) for S1, S2 in combinations(groups, 2) if len(S1) == len(S2))
+
+
+def projected(z: Sequence[Any]) -> list[Any]:
+    """The projection pi: the point of the simplex nearest to `z` in l2, k numbers; fractions of fractions."""
+    total: Any = 0
+    shift: Any = 0
+    for count, value in enumerate(sorted(z, reverse=True), start=1):
+        total += value
+        # the largest numbers stay above 0, as many as do when all are lowered alike to the sum 1
+        if value > (total - 1) / count:
+            shift = (total - 1) / count
+    return [value - shift if value > shift else 0 * value for value in z]
+
+
+def checked_rows(
+    table: Sequence[Sequence[Number]], labels: Sequence[int]
+) -> tuple[list[list[Fraction]], int]:
+    """Rows of probabilities as fractions, and how many classes they have."""
+    rows = [[Fraction(q) for q in row] for row in table]
+    if not rows or len(labels) != len(rows):
+        raise ValueError(
+            f"labels must be one for each row, at least one, got {len(labels)} and {len(rows)} rows"
+        )
+    k = len(rows[0])
+    for t, (row, label) in enumerate(zip(rows, labels, strict=True)):
+        if (
+            len(row) != k
+            or not all(q >= 0 for q in row)
+            or abs(sum(row, Fraction(0)) - 1) > Fraction(1, 10**6)
+        ):
+            raise ValueError(f"table must have {k} probabilities of sum 1 in each row; row {t} has not")
+        check_count(label, "labels", k - 1, least=0)
+    return rows, k
+
+
+# Decision calibration
+
+
+Row = list[float]
+Assignment = Callable[[Row], Row]
+"""From a row q of C probabilities to b_a(q) for each of K actions, K numbers of sum 1."""
+
+Search = Callable[[list[Row], list[Row]], Assignment]
+"""From the rows p(x) and Y - p(x), n of C numbers, to the partition with the largest error."""
+
+
+class DecisionCalibration(NamedTuple):
+    """The end of a decision calibration.
+
+    Attributes
+    ----------
+    predict
+        The calibrated prediction function: from a row of C probabilities to C others.
+    rounds
+        Of each round the partition b and what is added on its regions: K rows of C numbers.
+    """
+
+    predict: Callable[[Sequence[float]], Row]
+    rounds: list[tuple[Assignment, list[Row]]]
+
+
+def hard_decision_calibration(
+    table: Sequence[Sequence[float]], labels: Sequence[int], search: Search, epsilon: float
+) -> DecisionCalibration:
+    """Algorithm 1 of the decision paper: `search` among hard partitions, until `epsilon` is reached.
+
+    The `table` has n rows of C probabilities, `labels` the n classes that came, 0 to C - 1. On these rows
+    every round lowers the mean squared error by at least epsilon^2/K, for K actions (Theorem 2.2). How to
+    find the supremum over all partitions the paper leaves open: `worst_of` tries those of a list.
+    """
+    rows, _ = checked_rows(table, labels)
+    p = [[float(q) for q in row] for row in rows]
+    rounds: list[tuple[Assignment, list[Row]]] = []
+    while True:
+        wrong = residuals(p, labels)
+        # find b that maximizes the sum over actions of |E[(Y - p(X)) b(p(X), a)]|
+        b = search(p, wrong)
+        members = [b(q) for q in p]
+        R = biases(members, wrong)
+        if sum(hypot(*R_a) for R_a in R) <= epsilon:
+            return DecisionCalibration(lambda q: replayed(q, rounds), rounds)
+        # compute the adjustments d_a = E[(Y - p(X)) b(p(X), a)] / E[b(p(X), a)]
+        masses = [sum(column) / len(p) for column in zip(*members, strict=True)]
+        d = [[r / mass if mass else 0.0 for r in R_a] for R_a, mass in zip(R, masses, strict=True)]
+        # set p to x -> p(x) + the sum over actions of b(p(x), a) d_a, projected
+        rounds.append((b, d))
+        p = [adjusted(q, b, d) for q in p]
+
+
+def soft_decision_calibration(
+    table: Sequence[Sequence[float]], labels: Sequence[int], search: Search, epsilon: float
+) -> DecisionCalibration:
+    """Algorithm 2 of the decision paper (Appendix A): the same as Algorithm 1 with soft partitions.
+
+    `table`, `labels`, `search` and `epsilon` are those of `hard_decision_calibration`, and so is what is
+    promised (Theorem 2.2'). Where D has no inverse any solution of D U = R will do: on the rows of the
+    `table` all say the same.
+    """
+    rows, _ = checked_rows(table, labels)
+    p = [[float(q) for q in row] for row in rows]
+    rounds: list[tuple[Assignment, list[Row]]] = []
+    while True:
+        wrong = residuals(p, labels)
+        # find b that maximizes v, the sum over actions of |E[(Y - p(X)) b_a(X)]|^2
+        b = search(p, wrong)
+        members = [b(q) for q in p]
+        # compute D with D_aa' = E[b_a(X) b_a'(X)] and R with R_a = E[(Y - p(X)) b_a(X)]
+        D, R = biases(members, members), biases(members, wrong)
+        if sum(hypot(*R_a) ** 2 for R_a in R) < epsilon**2 / len(R):
+            return DecisionCalibration(lambda q: replayed(q, rounds), rounds)
+        # set p to x -> pi(p(x) + R^T D^-1 b(x))
+        rounds.append((b, solved(D, R)))
+        p = [adjusted(q, *rounds[-1]) for q in p]
+
+
+def hard(w: Sequence[Sequence[float]]) -> Assignment:
+    """The partition by the largest of K linear scores with the weights `w`, K rows of C numbers (Eq. 6)."""
+
+    def b(q: Row) -> Row:
+        scores = [sum(map(mul, q, w_a)) for w_a in w]
+        return [float(a == scores.index(max(scores))) for a in range(len(w))]
+
+    return b
+
+
+def soft(w: Sequence[Sequence[float]]) -> Assignment:
+    """The softmax of K linear scores with the weights `w`, K rows of C numbers (section 4.4)."""
+
+    def b(q: Row) -> Row:
+        scores = [sum(map(mul, q, w_a)) for w_a in w]
+        powers = [exp(score - max(scores)) for score in scores]
+        return [power / sum(powers) for power in powers]
+
+    return b
+
+
+def worst_of(partitions: Sequence[Assignment]) -> Search:
+    """The search by brute force: of the `partitions` the one with the largest sum of errors over actions."""
+
+    def search(p: list[Row], wrong: list[Row]) -> Assignment:
+        return max(partitions, key=lambda b: sum(hypot(*R_a) for R_a in biases([b(q) for q in p], wrong)))
+
+    return search
+
+
+def residuals(p: list[Row], labels: Sequence[int]) -> list[Row]:
+    """Y - p for each row, with Y the corner of its label."""
+    return [[(c == y) - q for c, q in enumerate(row)] for row, y in zip(p, labels, strict=True)]
+
+
+def biases(members: list[Row], values: list[Row]) -> list[Row]:
+    """E[b_a values_c] for each action a and column c, averages over the rows."""
+    columns = list(zip(*values, strict=True))
+    return [
+        [sum(map(mul, b_a, value)) / len(values) for value in columns] for b_a in zip(*members, strict=True)
+    ]
+
+
+def adjusted(q: Row, b: Assignment, d: list[Row]) -> Row:
+    """The row `q`, and on each region of `b` what is added there, projected on the simplex."""
+    b_q = b(q)
+    return projected(
+        [q_c + sum(map(mul, b_q, d_c)) for q_c, d_c in zip(q, zip(*d, strict=True), strict=True)]
+    )
+
+
+def replayed(q: Sequence[float], rounds: list[tuple[Assignment, list[Row]]]) -> Row:
+    """What the rounds make of a row `q`."""
+    row = [float(value) for value in q]
+    for b, d in rounds:
+        row = adjusted(row, b, d)
+    return row
+
+
+def solved(D: list[Row], R: list[Row]) -> list[Row]:
+    """U with `D` U = `R`, by elimination from the largest diagonal entry on; what depends on others is 0."""
+    K, least = len(D), 1e-9 * max(D[a][a] for a in range(len(D)))
+    rows, left = [D_a + R_a for D_a, R_a in zip(D, R, strict=True)], set(range(len(D)))
+    while left and rows[a := max(left, key=lambda i: rows[i][i])][a] > least:
+        left.remove(a)
+        rows[a] = [value / rows[a][a] for value in rows[a]]
+        for i in set(range(K)) - {a}:
+            rows[i] = [x - rows[i][a] * y for x, y in zip(rows[i], rows[a], strict=True)]
+    return [[0.0] * len(R[a]) if a in left else rows[a][K:] for a in range(K)]

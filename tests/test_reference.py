@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import product
 
@@ -15,10 +16,28 @@ from onlinecal import (
     OneStepAhead,
     SimplexAlmostOneStepAhead,
     calibration_distance,
+    lp_calibration_error,
     reference,
 )
-from onlinecal.reference import Simplex, almost_one_step_ahead, balanced, one_step_ahead, predictions
+from onlinecal.recalibration.lp.statistics import lp_sample_complexity
+from onlinecal.reference import (
+    Simplex,
+    almost_one_step_ahead,
+    balanced,
+    biases,
+    hard,
+    hard_decision_calibration,
+    multiclass_calibration,
+    one_step_ahead,
+    predictions,
+    replayed,
+    residuals,
+    soft,
+    soft_decision_calibration,
+    worst_of,
+)
 from tests.properties import examples
+from tests.recalibration.lp.source import source
 
 
 @st.composite
@@ -58,6 +77,34 @@ def test_the_simplex_is_the_forecaster_of_several_classes(k, m):
     assert predictions(Simplex(k, m).game(), outcomes) == forecasts.tolist()
 
 
+@pytest.mark.parametrize("p", [1.5, 2, math.inf])
+def test_the_l_p_error_that_multiclass_calibration_leaves_is_at_most_epsilon(p):
+    rng, epsilon = np.random.default_rng(3), 0.1
+    table, labels = np.repeat(rng.dirichlet(np.ones(3), 12), 30, axis=0), rng.integers(0, 2, 360)
+    n_levels = lp_sample_complexity(p, epsilon, 0.05, 3).n_levels
+    calibrated = multiclass_calibration(table.tolist(), labels.tolist(), p, epsilon)
+    mapped = np.array([calibrated.h(row) for row in table.tolist()], float)
+    assert lp_calibration_error(mapped, labels, p, n_levels) <= epsilon
+    assert calibrated.steps
+
+
+def test_decision_calibration_by_brute_force_ends_at_epsilon_and_each_round_lowers_the_squared_error():
+    promised, labels = source(200, 3)
+    rng, epsilon, table = np.random.default_rng(0), 0.05, promised.tolist()
+    for shape, calibration in ((hard, hard_decision_calibration), (soft, soft_decision_calibration)):
+        search = worst_of([shape(w) for w in (5 * rng.standard_normal((15, 2, 3))).tolist()])
+        calibrated = calibration(table, labels.tolist(), search, epsilon)
+        squares, stage = [], table
+        for n_rounds in range(len(calibrated.rounds) + 1):
+            stage = [replayed(row, calibrated.rounds[:n_rounds]) for row in table]
+            squares.append(((np.array(stage) - np.eye(3)[labels]) ** 2).sum(axis=1).mean())
+        assert np.diff(squares).max() <= -(epsilon**2) / 2
+        assert stage == [calibrated.predict(row) for row in table]
+        wrong = residuals(stage, labels.tolist())
+        worst = search(stage, wrong)
+        assert sum(math.hypot(*R) for R in biases([worst(q) for q in stage], wrong)) <= epsilon
+
+
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_on_all_short_sequences_the_bounds_of_the_papers_hold(m):
     rounds = 8
@@ -84,6 +131,11 @@ def test_on_all_short_sequences_the_bounds_of_the_papers_hold(m):
         (lambda: list(one_step_ahead(3, [0, None])), "outcome must be 0, 1, False or True, got None"),
         (lambda: Simplex(0, 3), "k must be a whole number of at least 1, got 0"),
         (lambda: Simplex(3, 3).observe(3), "outcome must be at most 2, got 3"),
+        (lambda: multiclass_calibration([[1, 0]], [2]), "labels must be at most 1, got 2"),
+        (lambda: multiclass_calibration([[1, 0]], [0, 1]), "labels must be one for each row"),
+        (lambda: multiclass_calibration([[1, 0], [1]], [0, 0]), "row 1 has not"),
+        (lambda: multiclass_calibration([[0.5, 0.6]], [0]), "row 0 has not"),
+        (lambda: multiclass_calibration([[1, 0]], [0], p=1), "p must be a number above 1, or inf, got 1"),
     ],
 )
 def test_what_is_no_grid_and_no_outcome_is_refused(start, message):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from onlinecal import DecisionRecalibrator, decision_calibration_error, decision_loss_gap
+from onlinecal import DecisionRecalibrator, decision_calibration_error, decision_loss_gap, reference
 from onlinecal.measures.decision.losses import Partition, bayes_decisions, residuals
 from onlinecal.measures.scores import class_brier
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
@@ -67,6 +67,26 @@ def test_rounds_are_replayed_as_in_the_fit_and_never_raise_the_squared_error_of_
     assert (model.floor_ > 0) == (model.step == "shrunk")
     assert model.history_["accuracy"][-1] == (model.predict(table) == labels).mean()
     assert np.allclose(model.predict_proba(table[::2]), last[::2], atol=1e-12)
+
+
+@pytest.mark.parametrize("partition", ["soft", "hard"])
+def test_rounds_are_those_of_the_papers_algorithms_on_the_same_partitions(partition):
+    """The search is the recalibrator's own, and at the end the whole simplex, on which nothing is left."""
+    table, labels = source(300)
+    model = DecisionRecalibrator.as_in_paper(2, 0.07, partition=partition).fit(table, labels)
+    played = {"soft": reference.soft_decision_calibration, "hard": reference.hard_decision_calibration}
+    # limits of soft partitions are hard ones
+    found = [(one.partition.hard, one.partition.weights.tolist()) for one in model.rounds_]
+    partitions = [(reference.hard if hard else reference.soft)(w) for hard, w in found]
+    whole = reference.soft([[0.0] * 3] * 2)
+    left = iter([*partitions, whole])
+    calibrated = played[partition](table.tolist(), labels.tolist(), lambda p, wrong: next(left), 0.07)
+    assert [b for b, _ in calibrated.rounds] == partitions != []
+    mapped = np.array([calibrated.predict(row) for row in table.tolist()])
+    # weights of softmaxes are so large that the last bits of a sum grow
+    assert mapped == pytest.approx(model.predict_proba(table), abs=1e-12 if partition == "hard" else 1e-9)
+    for (_, d), one in zip(calibrated.rounds, model.rounds_, strict=True):
+        assert np.array(d) == pytest.approx(one.step, abs=1e-9)
 
 
 def test_given_losses_all_end_below_the_tolerance():
