@@ -25,7 +25,7 @@ from math import ceil, exp, floor, hypot, isinf
 from operator import mul
 from typing import Any, NamedTuple
 
-from onlinecal.validation import check_count, check_open_unit, check_order, outcome_of
+from onlinecal.validation import check_count, check_open_unit, check_order, check_positive, outcome_of
 
 __all__ = [
     "DecisionCalibration",
@@ -473,7 +473,7 @@ Row = list[float]
 Assignment = Callable[[Row], Row]
 """From a row q of C probabilities to b_a(q) for each of K actions, K numbers of sum 1."""
 
-Search = Callable[[list[Row], list[Row]], Assignment]
+Maximizer = Callable[[list[Row], list[Row]], Assignment]
 """From the rows p(x) and Y - p(x), n of C numbers, to the partition with the largest error."""
 
 
@@ -493,7 +493,7 @@ class DecisionCalibration(NamedTuple):
 
 
 def hard_decision_calibration(
-    table: Sequence[Sequence[float]], labels: Sequence[int], search: Search, epsilon: float
+    table: Sequence[Sequence[float]], labels: Sequence[int], search: Maximizer, epsilon: float
 ) -> DecisionCalibration:
     """Algorithm 1 of the decision paper: `search` among hard partitions, until `epsilon` is reached.
 
@@ -501,7 +501,7 @@ def hard_decision_calibration(
     every round lowers the mean squared error by at least epsilon^2/K, for K actions (Theorem 2.2). How to
     find the supremum over all partitions the paper leaves open: `worst_of` tries those of a list.
     """
-    rows, _ = checked_rows(table, labels)
+    (rows, _), epsilon = checked_rows(table, labels), check_positive(epsilon, "epsilon")
     p = [[float(q) for q in row] for row in rows]
     rounds: list[tuple[Assignment, list[Row]]] = []
     while True:
@@ -521,15 +521,15 @@ def hard_decision_calibration(
 
 
 def soft_decision_calibration(
-    table: Sequence[Sequence[float]], labels: Sequence[int], search: Search, epsilon: float
+    table: Sequence[Sequence[float]], labels: Sequence[int], search: Maximizer, epsilon: float
 ) -> DecisionCalibration:
     """Algorithm 2 of the decision paper (Appendix A): the same as Algorithm 1 with soft partitions.
 
     `table`, `labels`, `search` and `epsilon` are those of `hard_decision_calibration`, and so is what is
     promised (Theorem 2.2'). Where D has no inverse any solution of D U = R will do: on the rows of the
-    `table` all say the same.
+    `table` all say the same. The paper still plays the round that finds too little; here it ends before it.
     """
-    rows, _ = checked_rows(table, labels)
+    (rows, _), epsilon = checked_rows(table, labels), check_positive(epsilon, "epsilon")
     p = [[float(q) for q in row] for row in rows]
     rounds: list[tuple[Assignment, list[Row]]] = []
     while True:
@@ -567,7 +567,7 @@ def soft(w: Sequence[Sequence[float]]) -> Assignment:
     return b
 
 
-def worst_of(partitions: Sequence[Assignment]) -> Search:
+def worst_of(partitions: Sequence[Assignment]) -> Maximizer:
     """The search by brute force: of the `partitions` the one with the largest sum of errors over actions."""
 
     def search(p: list[Row], wrong: list[Row]) -> Assignment:

@@ -131,6 +131,7 @@ def test_on_all_short_sequences_the_bounds_of_the_papers_hold(m):
         (lambda: list(one_step_ahead(3, [0, None])), "outcome must be 0, 1, False or True, got None"),
         (lambda: Simplex(0, 3), "k must be a whole number of at least 1, got 0"),
         (lambda: Simplex(3, 3).observe(3), "outcome must be at most 2, got 3"),
+        (lambda: hard_decision_calibration([[1, 0]], [0], worst_of([]), 0), "epsilon must be a positive"),
         (lambda: multiclass_calibration([[1, 0]], [2]), "labels must be at most 1, got 2"),
         (lambda: multiclass_calibration([[1, 0]], [0, 1]), "labels must be one for each row"),
         (lambda: multiclass_calibration([[1, 0], [1]], [0, 0]), "row 1 has not"),
