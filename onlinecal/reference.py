@@ -30,7 +30,7 @@ from onlinecal.validation import check_count, check_open_unit, check_order, chec
 __all__ = [
     "DecisionCalibration",
     "MulticlassCalibration",
-    "Simplex",
+    "SimplexForecaster",
     "Step",
     "almost_one_step_ahead",
     "balanced",
@@ -126,7 +126,7 @@ Point = tuple[int, ...]
 """A point x/m of the simplex: k whole numbers that sum to m."""
 
 
-class Simplex:
+class SimplexForecaster:
     """Almost-One-Step-Ahead for `k` classes on the points x/`m` (docs/theory-simplex.md, sections 1 to 5).
 
     Each point carries one class as its label. Predictions are barycentres of a full cell, whose k vertices

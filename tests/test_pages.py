@@ -136,7 +136,8 @@ def check(block: Block, names: dict[str, Any], page: Path) -> None:
 
 QUICK = (
     "README", "act-on-a-threshold", "adversaries", "alarms", "combine", "engine", "index", "late-labels",
-    "operate", "own-adversary", "recalibrated-classifier", "shares", "tutorials/first-stream", "windows",
+    "operate", "own-adversary", "recalibrated-classifier", "shares", "theory", "tutorials/first-stream",
+    "tutorials/paper", "windows",
 )  # fmt: skip
 """Pages whose blocks run by default: in all they take a few seconds."""
 

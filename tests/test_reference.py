@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
+import re
 from fractions import Fraction
 from itertools import product
 
@@ -21,7 +24,7 @@ from onlinecal import (
 )
 from onlinecal.recalibration.lp.statistics import lp_sample_complexity
 from onlinecal.reference import (
-    Simplex,
+    SimplexForecaster,
     almost_one_step_ahead,
     balanced,
     biases,
@@ -36,6 +39,7 @@ from onlinecal.reference import (
     soft_decision_calibration,
     worst_of,
 )
+from tests import ROOT
 from tests.properties import examples
 from tests.recalibration.lp.source import source
 
@@ -74,7 +78,7 @@ def test_the_simplex_is_the_forecaster_of_several_classes(k, m):
     chances = rng.dirichlet(np.ones(k), 4)
     outcomes = [int(rng.choice(k, p=chances[t // 50])) for t in range(200)]
     forecasts = SimplexAlmostOneStepAhead(k, n_cells=m, report="barycentre").replay(outcomes)
-    assert predictions(Simplex(k, m).game(), outcomes) == forecasts.tolist()
+    assert predictions(SimplexForecaster(k, m).game(), outcomes) == forecasts.tolist()
 
 
 @pytest.mark.parametrize("p", [1.5, 2, math.inf])
@@ -129,8 +133,8 @@ def test_on_all_short_sequences_the_bounds_of_the_papers_hold(m):
         (lambda: next(balanced(3, Fraction(1, 3))), "slack must be at least 1/2, got 1/3"),
         (lambda: predictions(balanced(3), [0, 0.5]), "outcome must be 0, 1, False or True, got 0.5"),
         (lambda: list(one_step_ahead(3, [0, None])), "outcome must be 0, 1, False or True, got None"),
-        (lambda: Simplex(0, 3), "k must be a whole number of at least 1, got 0"),
-        (lambda: Simplex(3, 3).observe(3), "outcome must be at most 2, got 3"),
+        (lambda: SimplexForecaster(0, 3), "k must be a whole number of at least 1, got 0"),
+        (lambda: SimplexForecaster(3, 3).observe(3), "outcome must be at most 2, got 3"),
         (lambda: hard_decision_calibration([[1, 0]], [0], worst_of([]), 0), "epsilon must be a positive"),
         (lambda: multiclass_calibration([[1, 0]], [2]), "labels must be at most 1, got 2"),
         (lambda: multiclass_calibration([[1, 0]], [0, 1]), "labels must be one for each row"),
@@ -142,6 +146,26 @@ def test_on_all_short_sequences_the_bounds_of_the_papers_hold(m):
 def test_what_is_no_grid_and_no_outcome_is_refused(start, message):
     with pytest.raises(ValueError, match=message):
         start()
+
+
+def test_the_theory_begins_with_algorithm_1_and_the_tutorial_has_its_lines():
+    source = inspect.getsource(almost_one_step_ahead)
+    theory = (ROOT / "docs/theory.md").read_text(encoding="utf-8")
+    assert f"```python\n{source}```" in theory[: theory.index("## 1. ")]
+    (shown,) = re.findall(
+        r"^def almost_one_step_ahead.*?^```",
+        (ROOT / "docs/tutorials/paper.md").read_text(encoding="utf-8"),
+        re.M | re.S,
+    )
+    assert steps(shown.removesuffix("```")) == steps(source)
+
+
+def steps(source: str) -> list[str]:
+    """The statements of Algorithm 1: without its docstring, and without checks of what comes in."""
+    (function,) = ast.parse(source).body
+    lines = [ast.unparse(one) for one in function.body if not isinstance(one, ast.Expr)]
+    text = "\n".join(lines).replace("m = check_count(m, 'm')\n", "")
+    return text.replace("outcome_of((yield (i / m)))", "(yield (i / m))").splitlines()
 
 
 def test_it_is_reached_from_the_package_and_imports_no_arrays():

@@ -1,7 +1,7 @@
 """The proofs in docs/proofs compile and rest on no axiom; the rule that they prove is the one that runs.
 
-By default the first two are compiled; `tests/forecasters/binary/test_machines.py` compares what runs with
-the rule in plain Python.
+By default the first two are compiled; `tests/test_reference.py` compares what runs with the rule in plain
+Python.
 """
 
 from __future__ import annotations

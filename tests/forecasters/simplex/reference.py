@@ -4,7 +4,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import permutations
 
-from onlinecal.reference import Simplex, moved
+from onlinecal.reference import SimplexForecaster, moved
 
 
 def grid_points(k, m):
@@ -26,7 +26,7 @@ def every_cell(k, m):
     return cells
 
 
-class Hinted(Simplex):
+class Hinted(SimplexForecaster):
     """Section 9: with a hint labels lean, as far as `slack` allows, and the walk begins at its anchor."""
 
     def __init__(self, k, m, slack=None):
