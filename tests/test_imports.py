@@ -43,9 +43,9 @@ def folder(module: str) -> str:
 
 
 def home(base: str, name: str) -> str:
-    """The module that `from base import name` loads."""
-    while name in lazy().get(base, {}):
-        base = lazy()[base][name]
+    """The module that `from base import name` loads; one that a package lists of itself is a module."""
+    while (next_one := lazy().get(base, {}).get(name, base)) != base:
+        base = next_one
     return f"{base}.{name}"
 
 

@@ -31,9 +31,9 @@ REVEALED = re.compile(r'^(.*\.py):(\d+): note: Revealed type is "(.*)"$', re.MUL
 
 
 def home(package: str, name: str) -> str:
-    """The module that a name comes from in the end."""
-    while name in LISTS.get(package, {}):
-        package = LISTS[package][name]
+    """The module that a name comes from in the end; a module itself comes from its package."""
+    while (next_one := LISTS.get(package, {}).get(name, package)) != package:
+        package = next_one
     return package
 
 
