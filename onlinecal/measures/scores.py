@@ -245,8 +245,9 @@ def classwise_calibration_error(
     Returns
     -------
     float
-        Divide by k, too, for the average over classes of Kull et al. For two classes and bins=None it is
-        twice the expected calibration error of either.
+        A sum over classes, as everywhere in this package where it says classwise. Divide by k, too, for the
+        average over classes of Kull et al. For two classes and bins=None it is twice the expected
+        calibration error of either.
 
     Raises
     ------

@@ -69,10 +69,10 @@ def binned_error(forecasts: Floats, outcomes: NDArray[np.bool_] | NDArray[np.uin
 
 
 def classwise_error(table: Floats, labels: Ints) -> Score:
-    """`classwise_calibration_error` in equal bins, divided by the number of classes."""
+    """`classwise_calibration_error` in equal bins: a sum over classes."""
     k = table.shape[1]
     cells = _bin(np.minimum(table, 1.0)) + BINS * np.arange(k)
-    return weighted(by_cell(cells, _residuals(table, labels) / k, BINS * k), mean_bias)
+    return weighted(by_cell(cells, _residuals(table, labels), BINS * k), mean_bias)
 
 
 def l2_error(table: Floats, labels: Ints) -> Score:

@@ -60,7 +60,7 @@ def test_weights_of_rows_say_what_repeated_rows_say(sure):
     weights = np.random.default_rng(0).integers(0, 3, 60)
     rows, y, losses = table.repeat(weights, axis=0), labels.repeat(weights), gaussian_losses(2, 3, 7)
     usual = class_scores(rows, y)
-    classwise = classwise_calibration_error(rows, y, 15, normalize=True) / 3
+    classwise = classwise_calibration_error(rows, y, 15)
     errors = lp_calibration_error(rows, y, 2, LEVELS), decision_loss_gap(rows, y, losses).mean()
     expected = [usual.log_loss, usual.brier, usual.accuracy, classwise, usual.ece, *errors]
     found = class_scores_of(table, labels, losses).values()
