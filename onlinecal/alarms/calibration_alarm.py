@@ -1,16 +1,18 @@
 """An alarm that forecasts are no longer calibrated, with a proven rate of false alarms.
 
 A bet is another forecast p' for some of the rounds. It multiplies what is staked on it by the likelihood
-ratio of the outcome, p'/p or (1 - p')/(1 - p); between 0 and 1 by the mean of both that the outcome gives. If
-p is the mean of the outcome, given the past, no such factor has a mean other than 1. *Shifts* move the logit
-by a constant, where p is in one of the halves, quarters and eighths of [0, 1], or anywhere; *stretches*
-multiply it, everywhere.
+ratio of the outcome, y p'/p + (1 - y)(1 - p')/(1 - p). If p is the mean of the outcome, given the past, this
+factor has mean 1. *Shifts* move the logit by a constant. There are some for p in each of the halves, quarters
+and eighths of [0, 1], and some for p anywhere. *Stretches* multiply the logit, for p anywhere.
 
-Each bet has two accounts, and both are staked anew in every round, since it may be the one at which the
-change comes. The *detectors* of the bets that are made in a round get 1 together, every time. A new stake
-that the outcome hardly raises or lowers is taken back: a right forecast of exactly 0 is no evidence, however
-often there is one. All *funds* together are an endowment of 1, of which round t gets 1/(t (t + 1)); what is
-not staked yet is kept.
+Each bet has two accounts. Both get new stakes in every round, since the change may come in any of them. The
+*detectors* of the bets that are made in a round get 1 together, every time. A new stake that the outcome
+hardly raises or lowers is taken back: a right forecast of exactly 0 is no evidence, however often there is
+one. The *funds* of all bets get an endowment of 1 together, of which round t pays out 1/(t (t + 1)). What has
+not been paid out yet counts as evidence, too: it is a bet that forecasts are right.
+
+After each round the sum of all detectors is `statistic`, which raises the alarm, and the sum of all funds is
+`e_value`. No account is negative. docs/theory-alarms.md proves what follows for calibrated forecasts.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from onlinecal.alarms.worth import unrounded, worth_of
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.html import fields_of, render
+from onlinecal.layout import Layout
 from onlinecal.restoring import Restored
 from onlinecal.tables.columns import check_share_history
 from onlinecal.validation import check_open_unit, check_probability, share_of
@@ -36,12 +39,14 @@ STRETCHES = 0.5, 0.7, 1.4, 2.0
 """By what bets multiply the logit; below 1 if forecasts are too sure of themselves."""
 SHARE_OF_STRETCHES = 0.1
 N_SHIFTS, N_REGIONS = len(SHIFTS), 2**DEPTHS - 1
+N_GROUPS = N_REGIONS + 1
+"""Bets come in groups: the shifts in each region, and the stretches, which are the last group."""
 N_BETS = N_REGIONS * N_SHIFTS + len(STRETCHES)
 N_FACTORS = N_SHIFTS + len(STRETCHES)
 """How many factors an outcome has: those of the shifts are the same in all regions."""
-LARGEST = 1e290
-"""Accounts are cut here: then they prove less, never too much. So are factors: what was declared impossible
-and happens would multiply a bet by infinity."""
+LARGEST_ACCOUNT = 1e290
+"""Accounts are cut here, which makes evidence smaller. So are factors: those of outcomes that were declared
+impossible may be infinite."""
 
 MEANINGS = [
     (place / 2**depth, (place + 1) / 2**depth, "too low" if shift > 0.0 else "too high")
@@ -50,76 +55,76 @@ MEANINGS = [
     for shift in SHIFTS
 ]
 MEANINGS += [(0.0, 1.0, "overconfident" if power < 1.0 else "underconfident") for power in STRETCHES]
-"""Of each bet the forecasts that it is made on, those from the first number up to the second; and what is
-wrong with them if it wins."""
+"""For each bet the interval of the forecasts that it is made on, and what is wrong with them if it wins."""
 
-FACTORS = np.exp(SHIFTS)
-POWERS = np.array(STRETCHES)
+SHIFT_FACTORS = np.exp(SHIFTS)
+STRETCH_POWERS = np.array(STRETCHES)
 
-# Layout of a state: rounds, sum of the detectors, sum of the funds with what is not staked and its largest
-# value so far; detectors, funds. For each region and for the stretches: the sum of their detectors; that of
-# their funds with what is not staked on them, both as of the last round that concerned them; and that round.
-# What was staked on them since then is added to funds when they are needed. For each bet the largest product
-# of its factors from some round up to now, and that round.
-ROUNDS, STATISTIC, E_VALUE, LARGEST_E_VALUE = 0, 1, 2, 3
-DETECTORS = 4
-FUNDS = DETECTORS + N_BETS
-OF_DETECTORS = FUNDS + N_BETS
-OF_FUNDS = OF_DETECTORS + N_REGIONS + 1
-LAST = OF_FUNDS + N_REGIONS + 1
-PRODUCTS = LAST + N_REGIONS + 1
-GROWS_SINCE = PRODUCTS + N_BETS
-SIZE = GROWS_SINCE + N_BETS
-
+# Bets form groups: those of each region, and the stretches. A round concerns few groups, and only theirs are
+# touched. So the sums of a group are those after the last round that concerned it, and what the endowment has
+# paid since then is added when the next one does.
+STATE = Layout()
+ROUNDS = STATE.field("rounds taken up", "count")
+STATISTIC = STATE.field("sum of all detectors", "money")
+E_VALUE = STATE.field("sum of all funds, with what is not paid out yet", "money")
+LARGEST_E_VALUE = STATE.field("its largest value so far", "money")
+DETECTORS = STATE.field("detectors of the bets", "money", N_BETS)
+FUNDS = STATE.field("funds of the bets", "money", N_BETS)
+DETECTOR_SUMS = STATE.field("sums of the groups' detectors", "money", N_GROUPS)
+FUND_SUMS = STATE.field("sums of the groups' funds, with what is not paid out yet", "money", N_GROUPS)
+LAST_ROUND = STATE.field("the last rounds that concerned the groups", "round", N_GROUPS)
+LARGEST_PRODUCTS = STATE.field("of the bets' factors from some round up to now", "factor", N_BETS)
+GROWS_SINCE = STATE.field("the rounds from which these products run", "round", N_BETS)
+SIZE = STATE.end
 
 STAKE_OF_SHIFT = (1.0 - SHARE_OF_STRETCHES) / (DEPTHS * N_SHIFTS)
 STAKE_OF_STRETCH = SHARE_OF_STRETCHES / len(STRETCHES)
-"""What the detector of a bet gets in a round in which the bet is made. These bets are the shifts in one
-region of each depth, and the stretches: they get 1 together."""
+"""What the detector of a bet gets in a round in which the bet is made. A round has the shifts of one region
+of each depth, and the stretches, so that all its bets get 1 together."""
 
 
-def shares() -> Floats:
-    """The shares of the funds, shape (N_BETS,), with sum 1: every depth alike, a region with its width."""
+def fund_shares() -> Floats:
+    """The bets' shares of the endowment, shape (N_BETS,), with sum 1; a region has one by its width."""
     widths = np.repeat(2.0 ** -np.arange(DEPTHS), 2 ** np.arange(DEPTHS))
     shifts = np.repeat(widths, N_SHIFTS) * STAKE_OF_SHIFT
     return np.append(shifts, np.full(len(STRETCHES), STAKE_OF_STRETCH))
 
 
-SHARES = shares()
-SHARES_OF = np.add.reduceat(SHARES, np.arange(N_REGIONS + 1) * N_SHIFTS)
-"""The sum of the shares in each region, then that of the stretches."""
+FUND_SHARES = fund_shares()
+GROUP_SHARES = np.add.reduceat(FUND_SHARES, np.arange(N_GROUPS) * N_SHIFTS)
+"""The sums of the shares of each group of bets."""
 
 
 def new_state() -> Floats:
     """The state before the first round."""
     state = np.zeros(SIZE)
     state[E_VALUE] = state[LARGEST_E_VALUE] = 1.0
-    state[OF_FUNDS:LAST] = SHARES_OF
+    state[FUND_SUMS:LAST_ROUND] = GROUP_SHARES
     return state
 
 
 @kernel_part
 def fill_ratios(ratios: Floats, p: float, y: float) -> None:
-    """The factors of all shifts and stretches for a forecast and its outcome."""
+    """Fill in the factors of all shifts and stretches for a forecast and its outcome."""
     for i in range(N_SHIFTS):
         # p' = p f / (1 - p + p f)
-        factor = FACTORS[i]
+        factor = SHIFT_FACTORS[i]
         ratios[i] = (1.0 - y + y * factor) / (1.0 - p + p * factor)
-    # how much of the outcome is what a forecast of exactly 0 or 1 declared impossible
+    # the part of the outcome that a forecast of exactly 0 or 1 declared impossible
     impossible = y if p == 0.0 else 1.0 - y
     for i in range(len(STRETCHES)):
         if 0.0 < p < 1.0:
-            one, zero = p ** POWERS[i], (1.0 - p) ** POWERS[i]
-            ratios[N_SHIFTS + i] = (y * one / p + (1.0 - y) * zero / (1.0 - p)) / (one + zero)
-        elif impossible > 0.0 and POWERS[i] < 1.0:
-            ratios[N_SHIFTS + i] = impossible * LARGEST + 1.0 - impossible  # the limit is infinite
+            of_1, of_0 = p ** STRETCH_POWERS[i], (1.0 - p) ** STRETCH_POWERS[i]
+            ratios[N_SHIFTS + i] = (y * of_1 / p + (1.0 - y) * of_0 / (1.0 - p)) / (of_1 + of_0)
+        elif impossible > 0.0 and STRETCH_POWERS[i] < 1.0:
+            ratios[N_SHIFTS + i] = impossible * LARGEST_ACCOUNT + 1.0 - impossible  # the limit is infinite
         else:
             ratios[N_SHIFTS + i] = 1.0 - impossible
 
 
 @kernel_part
 def fill_stakes(stakes: Floats, ratios: Floats, worth: float) -> None:
-    """What stays of the new stakes on all shifts and stretches: nothing where the factor is about 1."""
+    """Fill in the new stakes on all shifts and stretches; they are 0 where the factor is about 1."""
     for i in range(len(ratios)):
         stake = STAKE_OF_SHIFT if i < N_SHIFTS else STAKE_OF_STRETCH
         stakes[i] = stake if abs(ratios[i] - 1.0) >= worth else 0.0
@@ -127,30 +132,30 @@ def fill_stakes(stakes: Floats, ratios: Floats, worth: float) -> None:
 
 @kernel_part
 def multiply(state: Floats, group: int, ratios: Floats, stakes: Floats, first: int, count: int) -> None:
-    """Pay the accounts of a region, or of the stretches, what their bets have brought."""
-    rounds, last = state[ROUNDS], state[LAST + group]
-    # of the endowment in all rounds since the last that concerned them, and what is left of it
-    part, left = (rounds - last) / ((rounds + 1.0) * (last + 1.0)), 1.0 / (rounds + 1.0)
-    detectors, funds = 0.0, left * SHARES_OF[group]
+    """Pay both accounts of each bet of a group what it has brought; its factors begin at `first`."""
+    rounds, last = state[ROUNDS], state[LAST_ROUND + group]
+    # 1/(t (t + 1)) summed over all rounds since the last that concerned the group; what the endowment keeps
+    paid_since, unpaid = (rounds - last) / ((rounds + 1.0) * (last + 1.0)), 1.0 / (rounds + 1.0)
+    detectors, funds = 0.0, unpaid * GROUP_SHARES[group]
     for i in range(count):
         bet, ratio = group * N_SHIFTS + i, ratios[first + i]
-        detector = min(LARGEST, (state[DETECTORS + bet] + stakes[first + i]) * ratio)
-        fund = min(LARGEST, (state[FUNDS + bet] + part * SHARES[bet]) * ratio)
+        detector = min(LARGEST_ACCOUNT, (state[DETECTORS + bet] + stakes[first + i]) * ratio)
+        fund = min(LARGEST_ACCOUNT, (state[FUNDS + bet] + paid_since * FUND_SHARES[bet]) * ratio)
         state[DETECTORS + bet] = detector
         state[FUNDS + bet] = fund
-        if state[PRODUCTS + bet] <= 1.0:
-            state[PRODUCTS + bet], state[GROWS_SINCE + bet] = 1.0, rounds - 1.0
-        state[PRODUCTS + bet] = min(LARGEST, state[PRODUCTS + bet] * ratio)
+        if state[LARGEST_PRODUCTS + bet] <= 1.0:
+            state[LARGEST_PRODUCTS + bet], state[GROWS_SINCE + bet] = 1.0, rounds - 1.0
+        state[LARGEST_PRODUCTS + bet] = min(LARGEST_ACCOUNT, state[LARGEST_PRODUCTS + bet] * ratio)
         detectors += detector
         funds += fund
-    state[OF_DETECTORS + group] = detectors
-    state[OF_FUNDS + group] = funds
-    state[LAST + group] = rounds
+    state[DETECTOR_SUMS + group] = detectors
+    state[FUND_SUMS + group] = funds
+    state[LAST_ROUND + group] = rounds
 
 
 @kernel_part
 def add_round(state: Floats, room: Floats, p: float, y: float, worth: float) -> None:
-    """Take up a forecast and its outcome, both in [0, 1]; `room` is for factors and stakes."""
+    """Take up a forecast and its outcome, both in [0, 1]; `room` holds the round's factors and stakes."""
     state[ROUNDS] += 1.0
     ratios, stakes = room[:N_FACTORS], room[N_FACTORS:]
     fill_ratios(ratios, p, unrounded(p, y))
@@ -160,26 +165,26 @@ def add_round(state: Floats, room: Floats, p: float, y: float, worth: float) -> 
         multiply(state, width - 1 + min(int(p * width), width - 1), ratios, stakes, 0, N_SHIFTS)
     multiply(state, N_REGIONS, ratios, stakes, N_SHIFTS, len(STRETCHES))
     detectors, funds = 0.0, 0.0
-    for group in range(N_REGIONS + 1):
-        detectors += state[OF_DETECTORS + group]
-        funds += state[OF_FUNDS + group]
+    for group in range(N_GROUPS):
+        detectors += state[DETECTOR_SUMS + group]
+        funds += state[FUND_SUMS + group]
     state[STATISTIC], state[E_VALUE] = detectors, funds
     state[LARGEST_E_VALUE] = max(state[LARGEST_E_VALUE], funds)
 
 
 @kernel_part
 def start_over(state: Floats) -> None:
-    """Empty the detectors, after an alarm; the funds go on."""
+    """Empty the detectors after an alarm; the funds go on."""
     state[STATISTIC] = 0.0
-    for group in range(N_REGIONS + 1):
-        state[OF_DETECTORS + group] = 0.0
+    for group in range(N_GROUPS):
+        state[DETECTOR_SUMS + group] = 0.0
     for bet in range(N_BETS):
-        state[DETECTORS + bet] = state[PRODUCTS + bet] = 0.0
+        state[DETECTORS + bet] = state[LARGEST_PRODUCTS + bet] = 0.0
 
 
 @compiled
 def update(state: Floats, p: float, y: float, alpha: float) -> None:
-    """Take up a round, after an alarm anew."""
+    """Take up a round; if the one before raised an alarm, detectors begin anew."""
     if state[STATISTIC] >= 1.0 / alpha:
         start_over(state)
     add_round(state, np.empty(2 * N_FACTORS), p, y, worth_of(alpha))
@@ -187,7 +192,7 @@ def update(state: Floats, p: float, y: float, alpha: float) -> None:
 
 @compiled
 def replay(state: Floats, p: Floats, y: Floats, alpha: float) -> int:
-    """How many rounds of arrays (T,) were taken up, the last one with an alarm unless that is all of them."""
+    """Take up rounds of arrays (T,) up to the first alarm, or all of them: how many were taken up."""
     room, threshold, worth = np.empty(2 * N_FACTORS), 1.0 / alpha, worth_of(alpha)
     for t in range(len(p)):
         if state[STATISTIC] >= threshold:
@@ -198,9 +203,9 @@ def replay(state: Floats, p: Floats, y: Floats, alpha: float) -> int:
     return len(p)
 
 
-PAIRS = (
-    "alarms take forecasts with what came of them, while river's models give their detectors one number, "
-    "whether a prediction was wrong (docs/alarms.md shows a loop that retrains a model)"
+NEEDS_BOTH = (
+    "an alarm needs a forecast and what came of it, and river's models give their detectors one number, "
+    "whether a prediction was wrong; write a loop as in docs/alarms.md, which retrains a model"
 )
 
 
@@ -214,7 +219,7 @@ class Finding(NamedTuple):
     direction
         "too low", "too high", or of all forecasts "overconfident" or "underconfident".
     share
-        The part of all evidence that these bets have, from 0 to 1.
+        The part of all evidence that is due to bets of this kind, from 0 to 1.
     """
 
     low: float
@@ -288,25 +293,25 @@ class CalibrationAlarm(Restored, base.DriftDetector):
     def update(self, p: float, y: SupportsFloat | None = None) -> None:
         """Take up a forecast and its outcome, both in [0, 1].
 
-        Raises ValueError, and changes nothing, for a forecast or an outcome that is none; without an outcome,
-        too, as models of river that are given a detector call it.
+        Raises ValueError, and changes nothing, if either is no number in [0, 1], or if there is no outcome:
+        models of river call their detectors without one.
         """
         if y is None:
-            raise ValueError(f"y must be the outcome of the forecast, got None: {PAIRS}")
+            raise ValueError(f"y must be the outcome of the forecast, got None: {NEEDS_BOTH}")
         forecast, outcome = check_probability(p, "p"), share_of(y, "y")
         update(self._state, forecast, outcome, self.alpha)
         self.n_rounds += 1
         self._note()
 
     def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> NDArray[np.int64]:
-        """Take up rounds one after the other, each array of shape (T,): the rounds that raised an alarm.
+        """Take up rounds one after the other, each array of shape (T,), and say which raised an alarm.
 
         Rounds are numbered from 0 in the arrays. The state is the same as after as many calls of `update`.
-        Raises ValueError, and changes nothing, for forecasts or outcomes that are none, and for forecasts
-        that are all 0 or 1 beside outcomes that are not, which look swapped.
+        Raises ValueError, and changes nothing, if there are numbers outside [0, 1], or if forecasts are all 0
+        or 1 beside outcomes that are not: then the arguments look swapped.
         """
-        p, shares = check_share_history(forecasts, outcomes)
-        y = shares.astype(np.float64)
+        p, fund_shares = check_share_history(forecasts, outcomes)
+        y = fund_shares.astype(np.float64)
         alarms, done = [], 0
         while done < len(p):
             done += replay(self._state, p[done:], y[done:], self.alpha)
@@ -332,12 +337,12 @@ class CalibrationAlarm(Restored, base.DriftDetector):
 
     @property
     def p_value(self) -> float:
-        """How likely calibrated forecasts are to meet so much evidence at any time, at most."""
+        """A bound on the chance that calibrated forecasts ever meet as much evidence as `e_value` has had."""
         return float(min(1.0, 1.0 / self._state[LARGEST_E_VALUE]))
 
     @property
     def finding(self) -> Finding:
-        """Which forecasts seem to be wrong since the last alarm (with it: that raised it), and how."""
+        """Which forecasts seem to be wrong since the last alarm, and how; right after it, which raised it."""
         accounts = self._detectors
         meaning = MEANINGS[int(np.argmax(accounts))]
         same = [bet for bet in range(N_BETS) if MEANINGS[bet] == meaning]
@@ -349,8 +354,8 @@ class CalibrationAlarm(Restored, base.DriftDetector):
     def change_point(self) -> int | None:
         """The round since which the forecasts of `finding` seem to be wrong; None without any evidence.
 
-        Rounds are numbered from 0, since this alarm was made. It is the beginning that makes what happened
-        since then most likely: the one from which the product of the strongest bet's factors is largest.
+        Rounds are numbered from 0, since this alarm was made. The round is the one from which on the product
+        of the strongest bet's factors is largest: a change there makes what happened most likely.
         """
         if not self.statistic:
             return None
@@ -362,5 +367,5 @@ class CalibrationAlarm(Restored, base.DriftDetector):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        if self._state.shape != new_state().shape or not (self._state >= 0.0).all():
+        if self._state.shape != (SIZE,) or not (self._state >= 0.0).all():
             raise ValueError("the state of a CalibrationAlarm cannot be that of any stream")

@@ -5,7 +5,7 @@ probability integral transform, the PIT, lies between the chances there, u and v
 distribution of the PIT, with the distribution function G: what is staked on it is multiplied by (G(v) -
 G(u))/(v - u), and where u = v by the limit of that. If the chances are those of the target, given the past,
 this factor has mean 1. The bets are those of `calibration_alarm`: the shifts and stretches of a probability
-are distribution functions.
+are distribution functions. Each has a detector, as there, and all are made in every round.
 """
 
 from __future__ import annotations
@@ -17,52 +17,52 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinecal.alarms.calibration_alarm import FACTORS, LARGEST, PAIRS, POWERS
+from onlinecal.alarms.calibration_alarm import LARGEST_ACCOUNT, NEEDS_BOTH, SHIFT_FACTORS, STRETCH_POWERS
 from onlinecal.alarms.worth import worth_of
 from onlinecal.restoring import Restored
 from onlinecal.tables.columns import ROW_TOLERANCE
 from onlinecal.validation import check_finite, check_increasing, check_open_unit
 
-SHIFTS, STRETCHES = FACTORS.tolist(), POWERS.tolist()
-N_BETS = len(SHIFTS) + len(STRETCHES)
-DIRECTIONS = ["too high" if factor > 1.0 else "too low" for factor in SHIFTS]
-DIRECTIONS += ["too narrow" if power < 1.0 else "too wide" for power in STRETCHES]
+ODDS_FACTORS, LOGIT_POWERS = SHIFT_FACTORS.tolist(), STRETCH_POWERS.tolist()
+N_BETS = len(ODDS_FACTORS) + len(LOGIT_POWERS)
+DIRECTIONS = ["too high" if factor > 1.0 else "too low" for factor in ODDS_FACTORS]
+DIRECTIONS += ["too narrow" if power < 1.0 else "too wide" for power in LOGIT_POWERS]
 """What is wrong with the distributions if a bet wins. Small PITs mean targets below the forecasts."""
-NARROW = 1e-6
-"""Chances that differ by less, as a share of the smaller one, are taken as one: the difference of G there
-would be lost in rounding, and its derivative is as good."""
+NARROW_WIDTH = 1e-6
+"""If chances differ by less than this share of the smaller one, the factor is the derivative of G between
+them: the difference of G would be lost in rounding."""
 
 
 def ratios_of(low: float, high: float) -> list[float]:
-    """The factors of all bets for a PIT between two chances, at most LARGEST; of length N_BETS."""
-    ratios = [factor / ((1.0 - low + low * factor) * (1.0 - high + high * factor)) for factor in SHIFTS]
+    """The factors of all bets for a PIT between two chances, at most LARGEST_ACCOUNT; of length N_BETS."""
+    ratios = [factor / ((1.0 - low + low * factor) * (1.0 - high + high * factor)) for factor in ODDS_FACTORS]
     if low + high > 1.0:
         # stretches are symmetric, and numbers near 0 are finer than those near 1
         low, high = 1.0 - high, 1.0 - low
     width = high - low
-    if width <= NARROW * low or not width:
-        ratios += [slope_of((low + high) / 2.0, power) for power in STRETCHES]
+    if width <= NARROW_WIDTH * low or not width:
+        ratios += [slope_of((low + high) / 2.0, power) for power in LOGIT_POWERS]
     else:
-        ratios += [(stretched(high, power) - stretched(low, power)) / width for power in STRETCHES]
+        ratios += [(stretched(high, power) - stretched(low, power)) / width for power in LOGIT_POWERS]
     return ratios
 
 
 def stretched(chance: float, power: float) -> float:
     """The distribution function G of a bet that multiplies the logit by `power`."""
-    one, zero = chance**power, (1.0 - chance) ** power
-    return one / (one + zero)
+    below, above = chance**power, (1.0 - chance) ** power
+    return below / (below + above)
 
 
 def slope_of(chance: float, power: float) -> float:
-    """The derivative of G at a chance below 1: the factor where the target could not fall."""
+    """The derivative of G at a chance below 1, which is the factor of an interval without width."""
     if not chance:
-        return LARGEST if power < 1.0 else 0.0
-    one, zero = chance**power, (1.0 - chance) ** power
-    return power * one * zero / (chance * (1.0 - chance) * (one + zero) ** 2)
+        return LARGEST_ACCOUNT if power < 1.0 else 0.0
+    below, above = chance**power, (1.0 - chance) ** power
+    return power * below * above / (chance * (1.0 - chance) * (below + above) ** 2)
 
 
 def interval_of(chances: Mapping[float, float], y: Any) -> tuple[float, float]:
-    """Between which chances the PIT of a target lies; ValueError names what is no distribution."""
+    """The two chances between which the PIT of a target lies; ValueError names what is no distribution."""
     target = check_finite(y, "y")
     if not hasattr(chances, "items"):
         raise ValueError(f"chances must be a dict of thresholds and their chances, got {chances!r}")
@@ -78,7 +78,7 @@ def interval_of(chances: Mapping[float, float], y: Any) -> tuple[float, float]:
         bounds.append(before)
     check_increasing(thresholds, "thresholds")
     if not thresholds:
-        raise ValueError("chances must have at least one threshold, got none")
+        raise ValueError("chances must have at least one threshold, got {}")
     place = bisect_left(thresholds, target)
     return (bounds[place - 1] if place else 0.0), (bounds[place] if place < len(bounds) else 1.0)
 
@@ -115,7 +115,7 @@ class DistributionAlarm(Restored, base.DriftDetector):
 
     References
     ----------
-    As of `CalibrationAlarm`; proofs are in docs/theory-alarms.md.
+    Those of `CalibrationAlarm`. Proofs are in docs/theory-alarms.md.
     """
 
     def __init__(self, alpha: float = 1e-4) -> None:
@@ -129,28 +129,28 @@ class DistributionAlarm(Restored, base.DriftDetector):
         self._detectors, self._products, self._grows_since = [0.0] * N_BETS, [0.0] * N_BETS, [0] * N_BETS
 
     def update(self, chances: Mapping[float, float], y: float | None = None) -> None:
-        """Take up a forecast, for each threshold the chance that the target is at most it, and the target.
+        """Take up a forecast, which has for each threshold q the chance that y <= q, and the target y.
 
-        `CalibratedDistribution.predict_distribution_one` answers with such chances. Between two thresholds
-        with the same chance, and outside of chances of 0 and 1, the target is declared impossible; if it
-        comes there, that speaks against the forecasts as much as it would with the least of chances. Chances
-        may miss the next one, and 0 and 1, by 1e-6, as sums do: they are then made not to decrease.
+        `CalibratedDistribution.predict_distribution_one` answers with such chances. A forecast declares a
+        target impossible between two thresholds with the same chance, below a chance of 0 and above one of 1.
+        A target there speaks against the forecasts as much as one with a tiny chance. Sums are rounded, so a
+        chance may be below the one before it, below 0 or above 1 by 1e-6, and is then moved.
 
-        Raises ValueError, and changes nothing, for chances that are none, and for a target that is no finite
-        number.
+        Raises ValueError, and changes nothing, if the chances are no distribution, or if the target is no
+        finite number.
         """
         if y is None:
-            raise ValueError(f"y must be the target of the forecast, got None: {PAIRS}")
+            raise ValueError(f"y must be the target of the forecast, got None: {NEEDS_BOTH}")
         ratios = ratios_of(*interval_of(chances, y))
         if self.drift_detected:
             self._start_over()
         for bet, ratio in enumerate(ratios):
             if self._products[bet] <= 1.0:
                 self._products[bet], self._grows_since[bet] = 1.0, self.n_rounds
-            self._products[bet] = min(self._products[bet] * ratio, LARGEST)
-            # as in CalibrationAlarm, what no target could raise or lower is no evidence
+            self._products[bet] = min(self._products[bet] * ratio, LARGEST_ACCOUNT)
+            # as in CalibrationAlarm, a new stake that hardly changes is taken back
             stake = 1.0 / N_BETS if abs(ratio - 1.0) >= self._worth else 0.0
-            self._detectors[bet] = min((self._detectors[bet] + stake) * ratio, LARGEST)
+            self._detectors[bet] = min((self._detectors[bet] + stake) * ratio, LARGEST_ACCOUNT)
         self.n_rounds += 1
         self._drift_detected = bool(self.statistic >= 1.0 / self.alpha)
         self.n_alarms += self.drift_detected
@@ -169,7 +169,7 @@ class DistributionAlarm(Restored, base.DriftDetector):
     def change_point(self) -> int | None:
         """The round since which they seem to be wrong, counted from 0; None without any evidence.
 
-        It is the beginning that makes what happened since then most likely, as of `CalibrationAlarm`.
+        A change in that round makes what happened since then most likely, as in `CalibrationAlarm`.
         """
         return self._grows_since[self._strongest] if self.statistic else None
 

@@ -1,4 +1,4 @@
-"""A small alarm for forecasts whose outcomes come late and in any order: 24 bets, made with each forecast.
+"""A small alarm for forecasts whose outcomes come late and in any order. It has 24 bets.
 
 Each bet b has money D_b. When a forecast is made on which it bets, D_b gets its share w_b of 1, and it stakes
 all of it, W = D_b. What of W could be lost is put aside until the outcome comes: D_b becomes W times the
@@ -7,8 +7,8 @@ that. So D_b is what the bet has for certain; nothing is staked twice, and what 
 counts for nothing before it is there. Without open forecasts it is the detector of `CalibrationAlarm`.
 
 Where one of the outcomes hardly changes what is staked, as with a forecast of about 0 or 1, the share of 1 is
-put aside as a whole: D_b gets what it has brought only if the other outcome comes. docs/theory-alarms.md,
-Theorem 5, has what is proved of it, whatever outcomes tell of each other.
+put aside as a whole: D_b gets what it has brought only if the other outcome comes. Theorem 5 in
+docs/theory-alarms.md bounds the rate of false alarms, whatever outcomes tell of each other.
 
 Factors use +, -, *, / and square roots alone, which IEEE 754 rounds alike on every machine.
 """
@@ -23,7 +23,7 @@ import numpy as np
 from onlinecal.compiling import kernel_part
 
 ODDS = 9 / 8, 8 / 9, 3 / 2, 2 / 3, 3.0, 1 / 3
-"""Bets on all forecasts multiply the odds by these, upwards first; those on one quarter by the last four."""
+"""Bets on all forecasts multiply the odds by these, and bets on a quarter by the last four of them."""
 N_STRETCHES = 2
 """Two more bets on all forecasts: on half the logit (they are too sure of themselves), and on twice."""
 N_ODDS, PER_QUARTER, N_QUARTERS = len(ODDS), 4, 4
@@ -40,31 +40,30 @@ MEANINGS += [
     for quarter in range(N_QUARTERS)
     for way in WAYS * (PER_QUARTER // 2)
 ]
-"""Of each bet the forecasts that it is made on, those from the first number up to the second; and what is
-wrong with them if it wins."""
+"""For each bet the interval of the forecasts that it is made on, and what is wrong with them if it wins."""
 
-SIZES = np.array([N_ODDS, N_STRETCHES, PER_QUARTER])
-SHARES = np.repeat([0.5, 0.1, 0.4] / SIZES, SIZES)
+KIND_COUNTS = np.array([N_ODDS, N_STRETCHES, PER_QUARTER])
+STAKE_SHARES = np.repeat([0.5, 0.1, 0.4] / KIND_COUNTS, KIND_COUNTS)
 """The shares of 1 that the bets on a forecast get, (BETS_MADE,)."""
-FACTORS = np.array([*ODDS, *ODDS[N_ODDS - PER_QUARTER :]])
+BET_FACTORS = np.array([*ODDS, *ODDS[N_ODDS - PER_QUARTER :]])
 """The factors of the odds of all bets on a forecast, without the stretches."""
-LEAST_FACTORS, UPWARDS, GAINS = np.minimum(FACTORS, 1.0), FACTORS >= 1.0, np.abs(FACTORS - 1.0)
-"""An outcome multiplies what such a bet stakes. Times (1 - p) + p FACTORS, these are the smaller of the two
-factors, whether outcome 1 brings the larger one, and how much larger that is."""
-LEAST_GAIN, LARGEST_ODDS = GAINS.min(), FACTORS.max()
-LARGEST, ROUNDED_DOWN = 1e30, 1.0 - 2.0**-23
-"""Stakes are floats of 32 bits: these keep them finite, and never more than the money."""
+LEAST_FACTORS, UPWARDS, GAINS = np.minimum(BET_FACTORS, 1.0), BET_FACTORS >= 1.0, np.abs(BET_FACTORS - 1.0)
+"""For each such bet, with the factors of both outcomes multiplied by (1 - p) + p BET_FACTORS: the smaller
+factor, whether outcome 1 brings the larger one, and how much larger it is."""
+SMALLEST_GAIN, LARGEST_FACTOR = GAINS.min(), BET_FACTORS.max()
+LARGEST_STAKE, ROUNDED_DOWN = 1e30, 1.0 - 2.0**-23
+"""Stakes are floats of 32 bits: the first keeps them finite, and the second never above the money."""
 
 
 @kernel_part
 def stretched(twice: bool, p: float) -> tuple[float, float]:
     """The factors of outcomes 1 and 0 for a bet on half or twice the logit of p."""
     if p == 0.0 or p == 1.0:
-        # their limits; on half the logit that of what was declared impossible is infinite
-        impossible = 0.0 if twice else LARGEST
+        # limits of the factors; on half the logit, an outcome that was declared impossible has no finite one
+        impossible = 0.0 if twice else LARGEST_STAKE
         return (impossible, 1.0) if p == 0.0 else (1.0, impossible)
-    one, zero = (p * p, (1.0 - p) * (1.0 - p)) if twice else (math.sqrt(p), math.sqrt(1.0 - p))
-    return one / (p * (one + zero)), zero / ((1.0 - p) * (one + zero))
+    of_1, of_0 = (p * p, (1.0 - p) * (1.0 - p)) if twice else (math.sqrt(p), math.sqrt(1.0 - p))
+    return of_1 / (p * (of_1 + of_0)), of_0 / ((1.0 - p) * (of_1 + of_0))
 
 
 @kernel_part
@@ -76,30 +75,30 @@ def quarter_of(p: float) -> int:
 @kernel_part
 def staked(money: float) -> float:
     """What a bet with so much money stakes: all of it."""
-    return min(money, LARGEST) * ROUNDED_DOWN
+    return min(money, LARGEST_STAKE) * ROUNDED_DOWN
 
 
 @kernel_part
 def stake(money: Any, start: int, stakes: Any, place: int, p: float, worth: float) -> None:
     """Make the bets on a forecast p; BETS_MADE stakes are written from `place` on."""
     rest, quarter = 1.0 - p, start + quarter_of(p)
-    # outcomes move the factors from 1 by p or 1 - p times GAINS / weight
+    # an outcome moves the factor away from 1 by p or 1 - p times GAINS / weight
     least = min(p, rest)
     # loops of fixed lengths without a branch: the compiler takes several bets at once
     for i in range(N_ODDS):
-        weight = rest + p * FACTORS[i]
-        money[start + i] += SHARES[i] if least * GAINS[i] >= worth * weight else 0.0
+        weight = rest + p * BET_FACTORS[i]
+        money[start + i] += STAKE_SHARES[i] if least * GAINS[i] >= worth * weight else 0.0
         stakes[place + i] = staked(money[start + i])
         money[start + i] *= LEAST_FACTORS[i] / weight
     for i in range(N_ODDS, QUARTERS):
-        one, zero = stretched(i > N_ODDS, p)
-        money[start + i] += SHARES[i] if min(abs(one - 1.0), abs(zero - 1.0)) >= worth else 0.0
+        by_1, by_0 = stretched(i > N_ODDS, p)
+        money[start + i] += STAKE_SHARES[i] if min(abs(by_1 - 1.0), abs(by_0 - 1.0)) >= worth else 0.0
         stakes[place + i] = staked(money[start + i])
-        money[start + i] *= min(one, zero)
+        money[start + i] *= min(by_1, by_0)
     for i in range(PER_QUARTER):
         bet = N_ODDS + i
-        weight = rest + p * FACTORS[bet]
-        money[quarter + i] += SHARES[QUARTERS + i] if least * GAINS[bet] >= worth * weight else 0.0
+        weight = rest + p * BET_FACTORS[bet]
+        money[quarter + i] += STAKE_SHARES[QUARTERS + i] if least * GAINS[bet] >= worth * weight else 0.0
         stakes[place + QUARTERS + i] = staked(money[quarter + i])
         money[quarter + i] *= LEAST_FACTORS[bet] / weight
 
@@ -107,21 +106,22 @@ def stake(money: Any, start: int, stakes: Any, place: int, p: float, worth: floa
 @kernel_part
 def pay(money: Any, start: int, stakes: Any, place: int, p: float, y: float, worth: float) -> None:
     """Pay out the bets on a forecast p with the outcome y; y = p gives back just what was staked."""
-    rest, none, quarter = 1.0 - p, 1.0 - y, start + quarter_of(p)
+    rest, rest_of_y, quarter = 1.0 - p, 1.0 - y, start + quarter_of(p)
     for i in range(N_ODDS):
-        gain = (y if UPWARDS[i] else none) * GAINS[i] / (rest + p * FACTORS[i])
+        gain = (y if UPWARDS[i] else rest_of_y) * GAINS[i] / (rest + p * BET_FACTORS[i])
         money[start + i] += stakes[place + i] * gain
     for i in range(N_ODDS, QUARTERS):
-        one, zero = stretched(i > N_ODDS, p)
-        gain = max(one - zero, 0.0) * y + max(zero - one, 0.0) * none
-        # a float of 64 bits in the interpreter, too
+        by_1, by_0 = stretched(i > N_ODDS, p)
+        gain = max(by_1 - by_0, 0.0) * y + max(by_0 - by_1, 0.0) * rest_of_y
+        # the interpreter, too, shall calculate with 64 bits
         money[start + i] += float(stakes[place + i]) * gain
-        if min(abs(one - 1.0), abs(zero - 1.0)) < worth:
-            money[start + i] += kept(SHARES[i], y * one + none * zero, worth)
+        if min(abs(by_1 - 1.0), abs(by_0 - 1.0)) < worth:
+            money[start + i] += kept(STAKE_SHARES[i], y * by_1 + rest_of_y * by_0, worth)
     for i in range(PER_QUARTER):
-        gain = (y if UPWARDS[N_ODDS + i] else none) * GAINS[N_ODDS + i] / (rest + p * FACTORS[N_ODDS + i])
+        bet = N_ODDS + i
+        gain = (y if UPWARDS[bet] else rest_of_y) * GAINS[bet] / (rest + p * BET_FACTORS[bet])
         money[quarter + i] += stakes[place + QUARTERS + i] * gain
-    if min(p, rest) * LEAST_GAIN < worth * LARGEST_ODDS:
+    if min(p, rest) * SMALLEST_GAIN < worth * LARGEST_FACTOR:
         pay_shares(money, start, p, y, worth)
 
 
@@ -130,18 +130,18 @@ def pay_shares(money: Any, start: int, p: float, y: float, worth: float) -> None
     """Pay out the shares that were put aside as a whole when bets on the odds of p were made."""
     rest, quarter = 1.0 - p, start + quarter_of(p)
     for i in range(N_ODDS + PER_QUARTER):
-        weight = rest + p * FACTORS[i]
+        weight = rest + p * BET_FACTORS[i]
         if min(p, rest) * GAINS[i] < worth * weight:
-            ratio = (1.0 - y + y * FACTORS[i]) / weight
+            ratio = (1.0 - y + y * BET_FACTORS[i]) / weight
             if i < N_ODDS:
-                money[start + i] += kept(SHARES[i], ratio, worth)
+                money[start + i] += kept(STAKE_SHARES[i], ratio, worth)
             else:
-                money[quarter + i - N_ODDS] += kept(SHARES[QUARTERS + i - N_ODDS], ratio, worth)
+                money[quarter + i - N_ODDS] += kept(STAKE_SHARES[QUARTERS + i - N_ODDS], ratio, worth)
 
 
 @kernel_part
 def kept(share: float, ratio: float, worth: float) -> float:
-    """What a share has brought, if it has been worth while; else it is taken back."""
+    """What a share has brought: nothing if the factor is so near to 1 that the share is taken back."""
     return share * ratio if abs(ratio - 1.0) >= worth else 0.0
 
 
@@ -156,7 +156,7 @@ def evidence(money: Any, start: int) -> float:
 
 @kernel_part
 def strongest(money: Any, start: int) -> int:
-    """The bet that has most money."""
+    """The bet that has most money, of equal ones the first."""
     best = 0
     for bet in range(1, N_BETS):
         if money[start + bet] > money[start + best]:

@@ -287,14 +287,14 @@ def factors(p, y):
             by = escrow.ODDS[i if i < escrow.N_ODDS else 2 + i - escrow.QUARTERS]
             other = by * p / (1.0 - p + by * p)
         found[bet] = y * other / p + (1.0 - y) * (1.0 - other) / (1.0 - p)
-        shares[bet] = escrow.SHARES[i]
+        shares[bet] = escrow.STAKE_SHARES[i]
     return found, shares
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 1e-6])
 def test_without_open_forecasts_it_is_the_e_detector_of_its_bets(alpha):
     rng, found, money = np.random.default_rng(0), Detector(1.0 / alpha), np.zeros(escrow.N_BETS)
-    assert escrow.SHARES.sum() == pytest.approx(1.0, abs=1e-15)
+    assert escrow.STAKE_SHARES.sum() == pytest.approx(1.0, abs=1e-15)
     for t in range(200):
         p = [1e-9, 0.25, 0.5, 1 - 1e-5, 1e-4][t] if t < 5 else rng.random()
         y = [0.0, 0.5, 1.0, 1.0, 0.0][t] if t < 5 else float(rng.random() < p)
@@ -364,5 +364,5 @@ def test_models_of_river_that_give_one_number_are_told_what_to_do(host, kind):
         for t in range(20):
             model.learn_one({"a": float(t)}, t % 2)
 
-    with pytest.raises(ValueError, match="got None: alarms take forecasts with what came of them"):
+    with pytest.raises(ValueError, match="got None: an alarm needs a forecast and what came of it"):
         play()
