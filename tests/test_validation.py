@@ -102,15 +102,14 @@ def test_the_type_of_checked_shares_tells_whether_all_are_zero_or_one():
         ([0.5, None], "y must be numbers in [0, 1] or boolean, got None at row 1: leave the row out"),
         (
             ["a", "b"],
-            "y must be numbers in [0, 1] or boolean, got 'a' at row 0: "
-            "texts are compared first, as y == 'yes'",
+            "y must be numbers in [0, 1] or boolean, got 'a' at row 0: compare texts first, as in y == 'yes'",
         ),
         (
             [b"0", b"1"],
             "y must be numbers in [0, 1] or boolean, got b'0' at row 0: "
-            "texts are compared first, as y == 'yes'",
+            "compare texts first, as in y == 'yes'",
         ),
-        ([-1, 1], "y must be numbers in [0, 1] or boolean, got -1 at row 0: of -1 and 1 make (y + 1) // 2"),
+        ([-1, 1], "y must be numbers in [0, 1] or boolean, got -1 at row 0: for -1 and 1 give (y + 1) // 2"),
         ([], "y is empty"),
         ([[0.5]], "y must be one-dimensional, got shape (1, 1)"),
     ],

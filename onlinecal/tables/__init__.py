@@ -1,1 +1,4 @@
-"""Every table in and out: files and data frames as numbers, outcomes and times, checked and named by row."""
+"""Reads and writes every table: files and data frames become checked numbers, outcomes and times.
+
+Errors name the column, the value and its row.
+"""

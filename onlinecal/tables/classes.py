@@ -1,4 +1,7 @@
-"""Tables of class probabilities with labels, and columns of one event, from files."""
+"""Reads files as tables of class probabilities with labels, or as forecasts and outcomes of one event.
+
+A `File` holds all columns as they are; a `Part` holds checked numbers of some of its rows and never changes.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.tables.columns import check_labels, check_probability_rows
 from onlinecal.tables.files import called, check_columns, check_file, read_frame, readable
-from onlinecal.tables.names import LABELS, usual
+from onlinecal.tables.names import LABEL_NAMES, usual
 from onlinecal.tables.numbers import is_gap, numbers_of
 from onlinecal.tables.rounds import comma_hint, forecast_column, outcome_column
 from onlinecal.texts import cut, shown
 
-PROBABILITIES = ("p_*", "prob_*", "probability_*", "proba_*")
-"""Names that columns of classes have in most files, tried in this order."""
+PROBABILITY_PATTERNS = ("p_*", "prob_*", "probability_*", "proba_*")
+"""Usual names of columns of class probabilities, as patterns, tried in this order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,17 +33,18 @@ class Part:
     Attributes
     ----------
     name
-        The file's, or what its rows are for: fit, test or apply.
+        The name of the file, or what the rows are for: fit, test or apply.
     rows
-        Their numbers in the file, shape (n,).
+        The numbers of the rows in the file, shape (n,).
     probabilities
-        Of classes, shape (n, k), rows with sum 1; or forecasts of one event, shape (n,), without any (n, 0).
+        Probabilities of classes, shape (n, k), with sum 1 in each row. Of one event: forecasts, shape (n,),
+        or an empty table, shape (n, 0), if the file has no forecasts.
     labels
         Class numbers, or outcomes of the event, shape (n,); None where the file has none.
     classes
-        What the classes are called, k names in the order of the columns; of one event none.
+        The k names of the classes, in the order of the columns; empty if there is one event.
     frame
-        The other columns of the file.
+        The other columns of the file; of one event all columns.
     """
 
     name: str
@@ -55,7 +59,7 @@ class Part:
 
     @property
     def settled(self) -> NDArray[Any]:
-        """The labels, where there are some."""
+        """The labels of a part that has some."""
         assert self.labels is not None
         return self.labels
 
@@ -80,7 +84,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class File:
-    """All columns of a file, and which are class probabilities: names or a pattern, if it is known."""
+    """All columns of a file, and which of them are class probabilities.
+
+    `probabilities` holds their names, with commas between them, or a pattern; None: not said.
+    """
 
     path: Path
     frame: pl.DataFrame
@@ -88,7 +95,7 @@ class File:
 
     @classmethod
     def read(cls, path: Path, probabilities: str | None = None) -> File:
-        """Read a file once; of an NPZ file with a table of probabilities, what has as many rows as that."""
+        """Read a file once; beside a table of an NPZ file, arrays with a value for each of its rows."""
         if path.suffix.lower() != ".npz":
             return cls(path, read_frame(path), probabilities)
         check_file(path)
@@ -100,14 +107,16 @@ class File:
         check_columns(arrays, [table], path)
         rows = check_probability_rows(arrays.pop(table), table)
         columns = {f"{table}_{number}": column for number, column in enumerate(rows.T)}
-        columns |= {name: one.ravel() for name, one in arrays.items() if one.size == len(rows)}
+        columns |= {name: array.ravel() for name, array in arrays.items() if array.size == len(rows)}
         return cls(path, pl.DataFrame(columns), f"{table}_*")
 
     @property
     def has_classes(self) -> bool:
         """Whether there is a table of probabilities, or several columns with their usual names."""
         names = self.frame.columns
-        return bool(self.probabilities) or any(len(fnmatch.filter(names, one)) > 1 for one in PROBABILITIES)
+        return bool(self.probabilities) or any(
+            len(fnmatch.filter(names, pattern)) > 1 for pattern in PROBABILITY_PATTERNS
+        )
 
     def classes(self, label: str | None) -> Part:
         """The rows as class probabilities, with the labels in this column or one with a usual name, if any.
@@ -115,7 +124,7 @@ class File:
         Raises ValueError for columns that are not there, and for values that are no probabilities or labels.
         """
         names, classes = _class_columns(self, label)
-        label = label or usual([name for name in self.frame.columns if name not in names], LABELS)
+        label = label or usual([name for name in self.frame.columns if name not in names], LABEL_NAMES)
         check_columns(self.frame.columns, [*names, *filter(None, [label])], called(self.path))
         try:
             values = np.column_stack([numbers(self.frame[name]) for name in names])
@@ -146,13 +155,13 @@ def read_table(path: Path, probabilities: str | None = None, label: str | None =
     path
         A CSV, JSON Lines, Parquet or NPZ file.
     probabilities
-        Of NPZ files the name of an array (n, k). Of the others the columns, in the order of the classes:
-        names with commas, or a pattern such as "p_*"; the part behind the pattern's stem names the class.
-        A single column is the probability of label 1. None: the first two-dimensional array; columns
-        that are called p_..., prob_... and so on.
+        For an NPZ file the name of an array (n, k). For other files the columns, in the order of the classes:
+        names with commas between them, or a pattern such as "p_*". The part of a name that stands for the
+        star is the name of the class. A single column is the probability of label 1. None: the first
+        two-dimensional array of an NPZ file; in other files columns called p_..., prob_... and so on.
     label
-        The array or column of labels: class names or class numbers. None: one that is called label, y,
-        ground_truth and so on; no labels if there is none.
+        The array or column of labels: class names or class numbers. None: a column that is called label, y,
+        ground_truth and so on; if there is none the table has no labels.
 
     Raises
     ------
@@ -163,7 +172,7 @@ def read_table(path: Path, probabilities: str | None = None, label: str | None =
 
 
 def _class_columns(file: File, label: str | None) -> tuple[list[str], tuple[str, ...]]:
-    """The columns of probabilities, and the names of their classes: without what all begin with."""
+    """The columns of probabilities, and the names of their classes: the columns' without the common stem."""
     wanted = file.probabilities
     if wanted is not None and "*" not in wanted:
         names = [name.strip() for name in wanted.split(",")]
@@ -171,7 +180,7 @@ def _class_columns(file: File, label: str | None) -> tuple[list[str], tuple[str,
         if not all(name.startswith(names[0][:stem]) for name in names):
             stem = 0
         return names, tuple(name[stem:] for name in names)
-    patterns = PROBABILITIES if wanted is None else (wanted,)
+    patterns = PROBABILITY_PATTERNS if wanted is None else (wanted,)
     for pattern in patterns:
         names = [name for name in fnmatch.filter(file.frame.columns, pattern) if name != label]
         if names:
@@ -182,7 +191,7 @@ def _class_columns(file: File, label: str | None) -> tuple[list[str], tuple[str,
 
 
 def _numbered(labels: pl.Series, classes: tuple[str, ...]) -> Ints:
-    """Labels as class numbers: by the names of the classes, else as the numbers they are."""
+    """Labels as class numbers: found by the names of the classes, else taken as class numbers themselves."""
     values = labels.unique(maintain_order=True).to_list()
     numbers = {value: classes.index(name) for value in values if (name := _written(value)) in classes}
     if len(numbers) == len(values):
@@ -202,13 +211,13 @@ def _written(value: Any) -> str:
 
 def numbers(column: pl.Series) -> Floats:
     """A column as float64, also of numbers written as texts; missing ones are NaN."""
-    found = numbers_of(column)
-    for row in np.flatnonzero(np.isnan(found)).tolist():
+    values = numbers_of(column)
+    for row in np.flatnonzero(np.isnan(values)).tolist():
         if not is_gap(column[row]):
             value = column[row]
             rule = f"column {column.name!r} must hold numbers, got {shown(value)} at row {row}"
             raise ValueError(rule + comma_hint(value))
-    return found
+    return values
 
 
 def column(frame: pl.DataFrame, name: str) -> pl.Series:

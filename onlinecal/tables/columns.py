@@ -1,6 +1,6 @@
-"""Columns and tables that users hand in, checked: every refusal names the argument, the value and its row.
+"""Checks of the columns and tables that users hand in; each returns a plain array of one type.
 
-All functions raise ValueError and leave their arguments alone.
+A refusal is a ValueError that names the argument, the value and its row. No function changes its arguments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROW_AND_CLASS = "row", "class"
 def refuse(
     bad: Any, values: NDArray[Any], rule: str, hint: str = "", axes: Sequence[str] = ROW_AND_CLASS
 ) -> None:
-    """Refuse the first of the values, or rows of a table, that is bad; the error names it, and its place."""
+    """Refuse the first value, or row of a table, where `bad` is true; the error names it and its place."""
     if bad.any():
         place = np.unravel_index(np.argmax(bad), bad.shape)
         raise ValueError(f"{rule}, got {np.asarray(values[place]).tolist()!r} at {_at(place, axes)}{hint}")
@@ -41,7 +41,7 @@ def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.ui
         return array.view(np.uint8)
     rule = f"{name} must be 0/1 or boolean"
     if array.dtype.kind not in "iuf":
-        # what equals 0 or 1 is let through, whatever its type, as by `outcome_of`
+        # as in `outcome_of`, a value of any type is let through if it equals 0 or 1
         known = [known_outcome(outcome) for outcome in array.tolist()]
         if None not in known:
             return np.array(known, np.uint8)
@@ -55,22 +55,22 @@ def check_outcomes(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.ui
 
 def _text_hint(name: str) -> str:
     """What to do about outcomes that are texts, for an error about them."""
-    return f": texts are compared first, as {name} == 'yes'"
+    return f": compare texts first, as in {name} == 'yes'"
 
 
 def _code_hint(array: NDArray[Any], name: str) -> str:
     """What to do about outcomes in other codes than 0 and 1, for an error about them."""
     if ((array == -1) | (array == 1)).all():
-        return f": of -1 and 1 make ({name} + 1) // 2"
+        return f": for -1 and 1 give ({name} + 1) // 2"
     if ((array == 1) | (array == 2)).all():
-        return f": of 1 and 2 make {name} - 1"
+        return f": for 1 and 2 give {name} - 1"
     return ""
 
 
 def as_numbers(
-    array: NDArray[Any], rule: str, for_text: str = ": make numbers of texts"
+    array: NDArray[Any], rule: str, for_text: str = ": turn texts into numbers first"
 ) -> NDArray[np.float64]:
-    """Numbers in an array of any kind, as float64; the error names the first value that is none."""
+    """The numbers of an array of any dtype as float64; an error names the first value that is no number."""
     if array.dtype.kind in "iufb":
         return array.astype(np.float64, copy=False)
     for place, value in zip(np.ndindex(array.shape), array.ravel().tolist(), strict=True):
@@ -84,18 +84,18 @@ def as_numbers(
     except OverflowError as error:
         sizes = np.array([abs(value) > sys.float_info.max for value in array.ravel().tolist()])
         place = np.unravel_index(sizes.argmax(), array.shape)
-        raise ValueError(f"{rule}, got a number too long for any of numpy's at {_at(place)}") from error
+        raise ValueError(f"{rule}, got a number that is too large for a float at {_at(place)}") from error
 
 
 def check_number_column(values: ArrayLike, name: str, rule: str) -> NDArray[np.float64]:
-    """Numbers of shape (T,), as float64, NaN where one is missing; `rule` says in an error what they must."""
+    """Numbers of shape (T,) as float64, NaN where one is missing; errors say that `name` must `rule`."""
     array = check_vector(values, name)
     gaps = missing_in(array)
     return as_numbers(np.where(gaps, np.nan, array) if gaps.any() else array, f"{name} must {rule}")
 
 
 def _scale_hint(array: NDArray[Any]) -> str:
-    """What numbers outside [0, 1] may be, for an error about them."""
+    """What numbers outside [0, 1] may be instead of probabilities, for an error about them."""
     if (array < 0.0).any():
         return ": are they scores or log odds?"
     known = array[~np.isnan(array)]
@@ -119,11 +119,13 @@ def check_shares(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint
         return array.view(np.uint8)
     rule = f"{name} must be numbers in [0, 1] or boolean"
     if array.dtype.kind not in "iuf":
-        # what equals 0 or 1 is let through, whatever its type, as by `share_of`
+        # as in `share_of`, a value of any type is let through if it equals 0 or 1
         listed = array.tolist()
         known = [known_outcome(outcome) for outcome in listed]
         array = np.empty(len(listed), object)
-        array[:] = [value if one is None else one for value, one in zip(listed, known, strict=True)]
+        array[:] = [
+            value if outcome is None else outcome for value, outcome in zip(listed, known, strict=True)
+        ]
         array = as_numbers(array, rule, _text_hint(name))
     refuse(~((array >= 0) & (array <= 1)), array, rule, _code_hint(array, name))
     whole = array.dtype.kind != "f" or bool(np.all((array == 0) | (array == 1)))
@@ -150,7 +152,7 @@ def check_same_length(first: Sized, second: Sized, names: str) -> None:
 
 
 def check_same_index(first: Any, second: Any, names: str) -> None:
-    """Refuse two objects of pandas whose rows are called differently: they are matched by position."""
+    """Refuse two objects of pandas with different indexes, since their rows are matched by position."""
     if not (hasattr(first, "iloc") and hasattr(second, "iloc")):
         return
     check_same_length(first, second, names)
@@ -172,7 +174,7 @@ def check_history(forecasts: ArrayLike, outcomes: ArrayLike) -> tuple[NDArray[np
 def check_share_history(
     forecasts: ArrayLike, outcomes: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.uint8] | NDArray[np.float64]]:
-    """The same for outcomes in [0, 1], as of `check_shares`."""
+    """Forecasts and outcomes in [0, 1] of the same rounds, shapes (T,), as `check_shares` returns them."""
     check_same_index(forecasts, outcomes, "forecasts and outcomes")
     p, y = check_probabilities(forecasts), check_shares(outcomes)
     check_same_length(p, y, "forecasts and outcomes")
@@ -183,47 +185,47 @@ def check_share_history(
 def check_order_of(
     forecasts: NDArray[Any], outcomes: NDArray[Any], names: str = "forecasts, outcomes"
 ) -> None:
-    """Refuse forecasts that are all 0 or 1 beside outcomes that are not: elsewhere outcomes come first.
+    """Refuse forecasts that are all 0 or 1 beside outcomes that are not, since they may be swapped.
 
-    Whoever means them gives forecasts that are as near to 0 and 1 as nobody can tell.
+    Other libraries take outcomes first. Whoever means such forecasts gives them a hair away from 0 and 1.
     """
     first, second = names.split(", ")
-    if _is_certain(forecasts, 0.0) and not _is_certain(outcomes, ROUNDED):
+    if _is_certain(forecasts, 0.0) and not _is_certain(outcomes, NEARLY_CERTAIN):
         raise ValueError(
-            f"{first} are all 0 or 1, and {second} are not: are they swapped? The order is {names}. If they "
-            f"are meant so, give numpy.clip({first}, 1e-15, 1 - 1e-15)"
+            f"{first} are all 0 or 1, and {second} are not: are they swapped? The order is {names}. If this "
+            f"is meant, give numpy.clip({first}, 1e-15, 1 - 1e-15)"
         )
 
 
-ROUNDED = 1e-9
-"""What is as near to 0 or 1 as that is no share, but was rounded on its way."""
+NEARLY_CERTAIN = 1e-9
+"""An outcome this near to 0 or 1 counts as 0 or 1 that was rounded, and not as a share."""
 
 
 def _is_certain(values: NDArray[Any], within: float) -> bool:
-    """Whether all values are 0 or 1, up to so much."""
+    """Whether all values are 0 or 1, up to a difference of `within`."""
     return values.dtype == np.uint8 or bool(((values <= within) | (values >= 1.0 - within)).all())
 
 
 def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
-    """A flat, non-empty array of shape (T,), of whatever it holds; a table of one column is that column."""
+    """A non-empty array of shape (T,), of any dtype; a table with one column becomes that column."""
     array = as_array(values, name)
     if array.ndim == 2 and array.shape[1] == 1 and hasattr(values, "shape"):
         array = array[:, 0]
     if array.ndim != 1:
         names = names_of(values)
-        one = f": give one column of it, as df[{names[0]!r}]" if names else ""
+        advice = f": give one column of it, as df[{names[0]!r}]" if names else ""
         if names and len(set(names)) < len(names):
-            one = f": two of its columns are called {next(n for n in names if names.count(n) > 1)!r}"
-        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}{one}")
+            advice = f": two of its columns are called {next(n for n in names if names.count(n) > 1)!r}"
+        raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}{advice}")
     if array.size == 0:
         raise ValueError(f"{name} is empty")
     return np.require(array, requirements=PLAIN)
 
 
-MANTISSA = 2.0**53
-"""From here on floats cannot tell all whole numbers apart."""
+FIRST_INEXACT_FLOAT = 2.0**53
+"""From here on floats cannot tell neighbouring whole numbers apart."""
 ROW_TOLERANCE = 1e-6
-"""How far the sum of a row of class probabilities may be from 1: float32 tables of a thousand classes fit."""
+"""How far the sum of a row of class probabilities may be from 1: float32 rows of 1,000 classes pass."""
 
 
 def check_probability_rows(
@@ -231,8 +233,8 @@ def check_probability_rows(
 ) -> NDArray[np.float64]:
     """A table of class probabilities, shape (n, k): finite, not negative, each row with sum 1, as float64.
 
-    Rows may miss the sum 1 by 1e-6; they are left as they are. `keep_single`: arrays of float32 stay what
-    and where they are, also on disk; callers then take them to float64 piece by piece.
+    The sum of a row may differ from 1 by 1e-6; rows are not rescaled. With `keep_single` an array of float32
+    is returned itself, not a copy, also where it is mapped from a file; callers then convert it in pieces.
     """
     table = as_array(values, name, "a table", "a table with rows of equal length")
     if table.ndim != 2:
@@ -285,7 +287,7 @@ def check_labelled_rows(
 
 
 def _check_kinds(probabilities: Any, labels: Any) -> None:
-    """Refuse a column where a table is due, and a table where a column will do."""
+    """Refuse a column of probabilities beside a table of labels: they are swapped."""
     if len(getattr(probabilities, "shape", ())) == 1 and len(getattr(labels, "shape", ())) == 2:
         raise ValueError(
             "probabilities must be a table and labels a column, got them the other way round: swap them"
@@ -295,7 +297,10 @@ def _check_kinds(probabilities: Any, labels: Any) -> None:
 def check_outcome_rows(
     probabilities: ArrayLike, labels: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """The same, or class probabilities and soft labels, both (n, k), if the labels are a table of rows."""
+    """Class probabilities (n, k) with the classes that came true (n,), or with soft labels (n, k).
+
+    Labels are soft if they are a table of several columns: each row holds probabilities of the classes.
+    """
     array = as_array(labels, "labels")
     if array.ndim != 2 or array.shape[1] == 1:
         return check_labelled_rows(probabilities, labels)
@@ -309,9 +314,9 @@ def check_outcome_rows(
 
 
 def check_keys(keys: Iterable[Any], name: str = "groups") -> None:
-    """Refuse floats of 2^53 and more as names of something: several whole numbers become the same one."""
+    """Refuse floats of 2^53 and more as names, since different whole numbers become the same float there."""
     for key in keys:
-        if isinstance(key, float) and abs(key) >= MANTISSA and math.isfinite(key):
+        if isinstance(key, float) and abs(key) >= FIRST_INEXACT_FLOAT and math.isfinite(key):
             raise ValueError(
                 f"{name} must not be floats of 2^53 and more, which have lost digits, got {key!r}: "
                 "read ids as texts or whole numbers"
@@ -321,7 +326,7 @@ def check_keys(keys: Iterable[Any], name: str = "groups") -> None:
 def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np.bool_]:
     """Membership of shape (n_rounds, G), boolean or 0/1, G >= 1: as a boolean array, rows contiguous.
 
-    Data frames of boolean columns will do; so will one group as a vector of shape (n_rounds,).
+    The groups may also be a data frame of boolean columns, or a single group of shape (n_rounds,).
     """
     table = as_array(groups, name, "a table", "a table with rows of equal length")
     if table.ndim == 1:
@@ -333,8 +338,8 @@ def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np
     if table.dtype != np.bool_:
         if table.dtype.kind not in "iufO":
             raise ValueError(
-                f"{name} must be boolean or 0/1, got values like {table.flat[0]!r}: categories are given as a"
-                " data frame, and predicates with any table"
+                f"{name} must be boolean or 0/1, got values like {table.flat[0]!r}: give categories as a"
+                " data frame; predicates work with any table"
             )
         bad = ~((table == 0) | (table == 1))
         refuse(bad, table, f"{name} must be boolean or 0/1", axes=("row", "group"))

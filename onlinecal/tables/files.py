@@ -1,6 +1,6 @@
-"""Files of tables as people have them: one reader for CSV, JSON Lines, Parquet and NPZ.
+"""Opens a file of a table (CSV, JSON, Parquet or NPZ), a pipe, or data of the package, and reads columns.
 
-What the columns hold is read and checked in `onlinecal.tables.rounds`.
+`formats` has the reader of each format. What the columns hold is checked in `rounds` and `classes`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ FORMATS = {
     ".pq": "parquet",
     ".tsv": "csv",
 }
-"""How a file is read, by its extension; those of text may be followed by .gz."""
+"""The format of a file, by its extension. After the extension of a text format .gz may follow."""
 
-TEXT = ("csv", "json lines")
-STARTS = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"{": "json lines", b"[{": "json lines"}
-"""How what a pipe brings begins, if it is no CSV."""
+TEXT_FORMATS = ("csv", "json lines")
+FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"{": "json lines", b"[{": "json lines"}
+"""The format of a pipe's contents, by their first bytes; contents that begin in another way are CSV."""
 STANDARD_INPUT = "standard input"
-DAMAGED = (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
+DAMAGE_ERRORS = (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
 
-PACKAGED = {"nba": Path(__file__).parents[1] / "datasets" / "nba_games.csv.gz"}
-"""Data that comes with the package, by the name that is taken wherever a file is."""
+PACKAGED_DATA = {"nba": Path(__file__).parents[1] / "datasets" / "nba_games.csv.gz"}
+"""Data that comes with the package, by the name that may be given wherever a file is asked for."""
 
 
 def is_pipe(path: Path) -> bool:
@@ -50,22 +50,22 @@ def is_pipe(path: Path) -> bool:
 
 
 def called(path: Path) -> str:
-    """What a path is called in errors."""
+    """The name of a path in errors."""
     return STANDARD_INPUT if str(path) == "-" else str(path)
 
 
 def located(path: Path) -> Path:
-    """Where a file is: one that is not there, of a packaged name, is that of the package."""
-    return path if path.exists() else PACKAGED.get(str(path), path)
+    """The path itself if a file is there, else the package's data of that name, if there are such."""
+    return path if path.exists() else PACKAGED_DATA.get(str(path), path)
 
 
 def is_file(path: Path) -> bool:
-    """Whether somebody who wrote this means a file, if perhaps one that is not there."""
+    """Whether the path looks like a file, which need not exist: a dot, a folder, a pipe or packaged data."""
     return "." in path.name or len(path.parts) > 1 or is_pipe(path) or located(path).exists()
 
 
 def check_file(path: Path) -> None:
-    """Refuse what is not there, and an extension that is none of `FORMATS`; pipes have none."""
+    """Refuse a path without a file, and an extension that is not in `FORMATS`; pipes need no extension."""
     if is_pipe(path):
         return
     path = located(path)
@@ -74,26 +74,26 @@ def check_file(path: Path) -> None:
     if _form(path) is None:
         known = ", ".join(FORMATS)
         raise ValueError(
-            f"cannot tell what {path} is from its extension; known: {known}, those of text also with .gz. "
-            'Standard input, "-", is read without one'
+            f"cannot tell the format of {path} from its extension; known are {known}, and .gz after those of "
+            'text. Standard input, "-", needs no extension'
         )
     if path.suffix.lower() == ".npz" and not zipfile.is_zipfile(path):
-        raise ValueError(f"{path} cannot be read as npz: it is no archive of arrays")
+        raise ValueError(f"{path} cannot be read as npz: it is not an archive of arrays")
 
 
 def _form(path: Path) -> str | None:
-    """How a path's extension says that it is read; None if it does not."""
+    """The format that a path's extension names; None if it names none."""
     is_packed = path.suffix.lower() == ".gz"
     form = FORMATS.get((path.with_suffix("") if is_packed else path).suffix.lower())
-    return form if form in TEXT or not is_packed else None
+    return form if form in TEXT_FORMATS or not is_packed else None
 
 
 def _opened(path: Path) -> tuple[str, Path | bytes]:
-    """How a file is read, and from what: text is unpacked, in UTF-8, the others stay on disk."""
+    """A file's format and contents: text as unpacked bytes in UTF-8; else the path, or a pipe's bytes."""
     path = located(path)
     check_file(path)
     form = None if is_pipe(path) else _form(path)
-    if form is not None and form not in TEXT:
+    if form is not None and form not in TEXT_FORMATS:
         return form, path
     content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     if content.startswith(b"\x1f\x8b"):
@@ -101,12 +101,15 @@ def _opened(path: Path) -> tuple[str, Path | bytes]:
             content = gzip.decompress(content)
     if form is None:
         begin = b"".join(content.removeprefix(b"\xef\xbb\xbf")[:64].split())
-        form = next((form for start, form in STARTS.items() if begin.startswith(start)), "csv")
-    return form, _in_utf8(content) if form in TEXT else content
+        form = next((form for start, form in FIRST_BYTES.items() if begin.startswith(start)), "csv")
+    return form, _in_utf8(content) if form in TEXT_FORMATS else content
 
 
 def _in_utf8(content: bytes) -> bytes:
-    """Text in UTF-8, without mark and blank lines at its end; else it is UTF-16, marked, or cp1252."""
+    """Text in UTF-8, without a byte order mark, with one line break at its end.
+
+    Text with a mark of UTF-16 is read as such; other text that is not UTF-8 is read as cp1252.
+    """
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         content = content.decode("utf-16", "replace").encode()
     else:
@@ -119,18 +122,18 @@ def _in_utf8(content: bytes) -> bytes:
 
 @contextmanager
 def readable(path: Path, form: str) -> Iterator[None]:
-    """What cannot be read is a ValueError of one line."""
+    """Errors of readers inside the block become a ValueError of one line."""
     import polars as pl
 
     try:
         yield
-    except (ValueError, pl.exceptions.PolarsError, *DAMAGED) as error:
+    except (ValueError, pl.exceptions.PolarsError, *DAMAGE_ERRORS) as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{called(path)} cannot be read as {form}: {cut(reason)}") from error
 
 
 def check_columns(columns: Iterable[str], wanted: Iterable[str], owner: object = "the table") -> None:
-    """Refuse the first name that is no column; the error says whose columns they are, and which there are."""
+    """Refuse the first wanted name that is not a column; the error says which columns `owner` has."""
     known = list(columns)
     for name in wanted:
         if name not in known:
@@ -145,11 +148,12 @@ def read_columns(path: Path) -> list[str]:
 
 
 def read_frame(path: Path, wanted: Iterable[str] = (), as_written: Iterable[str] = ()) -> pl.DataFrame:
-    """The columns of a file: at least those wanted; all, if none is named.
+    """The wanted columns of a file, or all if none is wanted.
 
-    CSV with any of SEPARATORS; JSON, also line by line; both also packed (.gz); Parquet; NPZ, whose vectors
-    are columns, a table `a` the columns a_0, a_1, ... "-" is standard input, in any of these formats. In CSV
-    files those `as_written` stay text, and times always do. Lists of one are what is in them.
+    The file is CSV with any of SEPARATORS, or JSON, also line by line (both may be packed, .gz), Parquet, or
+    NPZ, whose vectors are columns and whose table `a` has the columns a_0, a_1, ... The path "-" is standard
+    input, in any of these formats. In CSV files the columns `as_written` stay text, and times always do.
+    A column of lists with one element each becomes a column of these elements.
 
     Raises
     ------
@@ -158,7 +162,7 @@ def read_frame(path: Path, wanted: Iterable[str] = (), as_written: Iterable[str]
         row with more fields than the header, no rows.
     """
     form, origin = _opened(path)
-    if form in TEXT and isinstance(origin, bytes) and not origin.strip():
+    if form in TEXT_FORMATS and isinstance(origin, bytes) and not origin.strip():
         raise ValueError(f"{called(path)} holds no rounds")
     with readable(path, form):
         reader = _reader(form, origin)
@@ -180,13 +184,13 @@ def read_frame(path: Path, wanted: Iterable[str] = (), as_written: Iterable[str]
 
 
 def _reader(form: str, origin: Path | bytes) -> Reader:
-    if isinstance(origin, bytes) and form in TEXT:
+    if isinstance(origin, bytes) and form in TEXT_FORMATS:
         return Csv(origin) if form == "csv" else JsonLines(origin)
     return Parquet(origin) if form == "parquet" else Npz(origin)
 
 
 def _plain_names(written: Sequence[str]) -> list[str]:
-    """Names without spaces around, if they can be told apart then as well as before."""
+    """Names without spaces around them, unless two names would become the same."""
     plain = [name.strip() for name in written]
     return plain if len(set(plain)) == len(set(written)) else list(written)
 

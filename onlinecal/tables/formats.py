@@ -1,6 +1,7 @@
-"""One reader for each format of files: the names of the columns as they are written, and their values.
+"""One reader for each format of files, which gives the names of the columns, as written, and their values.
 
-A text file is read whole before columns are chosen: a row with other fields than the header is never shifted.
+A text file is read whole before columns are chosen, so that a row with more or fewer fields than the header
+is noticed, and its values are never read as those of other columns.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SEPARATORS = (",", ";", "\t", "|")
-HEAD = 1 << 20
-"""Bytes at the beginning of a CSV that tell its separator and its header."""
+HEAD_BYTES = 1 << 20
+"""How many bytes at the beginning of a CSV are searched for its separator and its header."""
 ROW_NAMES = "row names"
-"""What a column is called that the header has left out."""
-WHOLE = r"^[+-]?(?:0|[1-9]\d*)$"
-"""Whole numbers. What begins with other zeros is the name of something."""
+"""The name of a first column that the header leaves out."""
+WHOLE_NUMBER = r"^[+-]?(?:0|[1-9]\d*)$"
+"""The pattern of whole numbers. Digits that begin with a needless zero are a name, such as 007."""
 NUMBER_FIELD = rb"(?:^|[,;\t|])[\"\s]*[+-]?\d*\.?\d+(?:[eE][+-]?\d+)?[%\"\s]*(?:$|[,;\t|])"
-"""A field of a row that is a number: a header has none."""
+"""The pattern of a number among the fields of a row. A header has no such field."""
 ROWS_ALIKE = "a list of rows, as [{...}, {...}], or of columns, as {...: [...], ...: [...]}"
 
 
@@ -44,14 +45,14 @@ class Reader(Protocol):
 class Csv:
     """Rows of fields; before them may stand a line `sep=;`, or lines that begin with `#`.
 
-    A header that is one name short in all rows leaves out the names of rows, as R's files do: these are a
-    column "row names", if they are all different.
+    The header may have one name less than each row has fields, as in R's files, which leave out the name of
+    the first column. If the values of that column all differ, it is called "row names".
     """
 
     def __init__(self, content: bytes) -> None:
-        content, told = _without_preamble(content)
-        head = content[:HEAD].decode(errors="replace")
-        self._separator = told or _separator(head)
+        content, stated = _without_preamble(content)
+        head = content[:HEAD_BYTES].decode(errors="replace")
+        self._separator = stated or _separator(head)
         lines = csv.reader(io.StringIO(head, newline=""), delimiter=self._separator)
         self.names = next(lines, [])
         first = next(lines, [])
@@ -59,7 +60,7 @@ class Csv:
         self._check_fields(len(first))
 
     def _check_fields(self, n_first: int) -> None:
-        """Give names to what the header leaves out in every row: names of rows, or an end without fields."""
+        """Name a column that the header leaves out: names of rows, or an empty last field in every row."""
         if n_first != len(self.names) + 1:
             return
         counts = _field_counts(self._content, self._separator)[1:]
@@ -73,7 +74,7 @@ class Csv:
             self.names = [ROW_NAMES, *self.names]
 
     def _texts(self, width: int) -> pl.DataFrame:
-        """All rows below the header as texts, so many fields each; fewer are filled up with nothing."""
+        """All rows below the header as texts, `width` fields each; what a row lacks is null."""
         import polars as pl
 
         try:
@@ -91,7 +92,7 @@ class Csv:
             raise ValueError(self._surplus() or str(error).splitlines()[0]) from error
 
     def _surplus(self) -> str:
-        """Which row has more fields than the header, if one has."""
+        """What an error says of the first row with more fields than the header; "" if there is none."""
         counts = _field_counts(self._content, self._separator)[1:]
         wide = counts > len(self.names)
         if not wide.any():
@@ -103,7 +104,7 @@ class Csv:
         )
 
     def read(self, places: Sequence[int], as_written: Collection[int]) -> pl.DataFrame:
-        """As of `Reader`; a column that is all of numbers, or of true and false, is one of such."""
+        """As of `Reader`; a column of numbers only, or of true and false only, becomes one of that type."""
         import polars as pl
 
         table = self._texts(len(self.names))
@@ -113,19 +114,19 @@ class Csv:
 
 
 def _without_preamble(content: bytes) -> tuple[bytes, str | None]:
-    """A CSV from its header on, and the separator that a line in front says."""
+    """A CSV from its header on, and the separator that a line before it states; None if none does."""
     if b"\n" not in content.rstrip(b"\r\n") and b"\r" in content:
         content = content.replace(b"\r", b"\n")
     content = content.lstrip(b"\r\n")
-    told = re.match(rb"\"?sep=(.)\"?[\r\n]+", content[:20])
-    if told is not None:
-        return content[told.end() :].lstrip(b"\r\n"), told[1].decode(errors="replace")
+    stated = re.match(rb"\"?sep=(.)\"?[\r\n]+", content[:20])
+    if stated is not None:
+        return content[stated.end() :].lstrip(b"\r\n"), stated[1].decode(errors="replace")
     begin = 0
     while content[begin : begin + 1] == b"#":
         end = content.find(b"\n", begin) + 1
         after = content[end : content.find(b"\n", end) + 1 or None]
         line = content[begin:end]
-        # a header may begin with it, too: it has as many fields as the row below, which holds numbers
+        # a header, too, may begin with "#"; it has as many fields as the row below, and that holds numbers
         is_even = any(0 < line.count(sign) == after.count(sign) for sign in b",;\t|")
         if not end or (after[:1] != b"#" and is_even and re.search(NUMBER_FIELD, after)):
             break
@@ -134,8 +135,11 @@ def _without_preamble(content: bytes) -> tuple[bytes, str | None]:
 
 
 def _separator(head: str) -> str:
-    """What stands between the fields of a CSV: equally often in the first two lines, else most often."""
-    # every second part of a line cut at its quotes is inside them
+    """The separator of a CSV: the sign that is in both of the first two lines equally often.
+
+    Of several such signs, and where there is none, it is the one that the first line has most often.
+    """
+    # if a line is cut at its quotes, every second piece was inside of them
     bare = ["".join(line.split('"')[::2]) for line in head.splitlines()[:2]]
 
     def fits(sign: str) -> tuple[bool, int]:
@@ -146,7 +150,7 @@ def _separator(head: str) -> str:
 
 
 def _field_counts(content: bytes, separator: str) -> NDArray[np.int64]:
-    """How many fields each line has that is not empty, the header's first; what quotes hold is not cut."""
+    """How many fields each line that is not empty has, the header's first; quotes may hold separators."""
     import numpy as np
 
     signs = np.frombuffer(content.replace(b"\r\n", b"\n").rstrip(b"\n") + b"\n", np.uint8)
@@ -158,16 +162,16 @@ def _field_counts(content: bytes, separator: str) -> NDArray[np.int64]:
 
 
 def typed(column: pl.Series) -> pl.Series:
-    """Texts as whole numbers, numbers, or true and false, if all of them are such; else as they are.
+    """Texts as whole numbers, numbers, or booleans, if all of them can be read so; else as they are.
 
-    Whole numbers that are longer than a computer's, or begin with zeros, are names, and stay what they are.
+    Whole numbers with more than 18 digits, or with a needless zero in front, are names: they stay texts.
     """
     import polars as pl
 
     known = column.drop_nulls()
     if not len(known):
         return column
-    looks_whole = known.str.contains(WHOLE)
+    looks_whole = known.str.contains(WHOLE_NUMBER)
     if looks_whole.all():
         whole = column.cast(pl.Int64, strict=False)
         return whole if whole.null_count() == column.null_count() else column
@@ -180,7 +184,10 @@ def typed(column: pl.Series) -> pl.Series:
 
 
 class JsonLines:
-    """An object on each line; or one JSON text: a list of rows, of columns, or either in an envelope."""
+    """A JSON object on each line, or one JSON text.
+
+    The text is a list of rows, or an object of columns, or an object with one of these among its values.
+    """
 
     def __init__(self, content: bytes) -> None:
         self._table = _of_json(content)
@@ -201,16 +208,16 @@ def _of_json(content: bytes) -> pl.DataFrame:
     content = content.strip()
     first, several, _ = content.partition(b"\n")
     try:
-        one: Any = _parsed(content if content.startswith(b"[") or not several else first)
+        parsed: Any = _parsed(content if content.startswith(b"[") or not several else first)
     except json.JSONDecodeError:
-        # an object that begins in this line
+        # the first line is not complete JSON: an object begins there and ends in a later line
         return _of_rows(_rows_in(_parsed(content)))
-    if not (isinstance(one, dict) and several):
-        return _of_rows(_rows_in(one))
+    if not (isinstance(parsed, dict) and several):
+        return _of_rows(_rows_in(parsed))
     try:
         return pl.read_ndjson(io.BytesIO(content + b"\n"), infer_schema_length=None)
     except pl.exceptions.PolarsError:
-        # `NaN` and numbers that are longer than a computer's are read by Python
+        # Python also reads `NaN`, and whole numbers of more than 64 bits
         return _of_rows(_rows_in([_parsed(line) for line in content.splitlines() if line.strip()]))
 
 
@@ -219,14 +226,14 @@ def _parsed(text: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """What JSON has in braces; ValueError if a name comes twice, of which one value would be lost."""
+    """A JSON object; ValueError if a name comes twice, since one of its values would be lost."""
     for name in twice(name for name, _ in pairs):
         raise ValueError(f"an object has two values for {name!r}")
     return dict(pairs)
 
 
 def _rows_in(text: Any) -> list[dict[str, Any]]:
-    """The rows that a JSON text holds; ValueError in words if it holds none."""
+    """The rows that a JSON text holds; ValueError says what it must hold if it has none."""
     if isinstance(text, dict):
         tables = [name for name, value in text.items() if _are_rows(value)]
         if len(tables) == 1:
@@ -234,7 +241,7 @@ def _rows_in(text: Any) -> list[dict[str, Any]]:
         if tables:
             raise ValueError(f"it holds several lists of rows, {', '.join(tables)}: keep one")
         columns = {name: list(v.values()) if isinstance(v, dict) else v for name, v in text.items()}
-        # a dictionary has names of rows, as those of pandas do: the same in all columns
+        # pandas writes a column as an object from names of rows to values; all columns have the same names
         labels = {tuple(value) for value in text.values() if isinstance(value, dict)}
         lengths = {len(column) if isinstance(column, list) else None for column in columns.values()}
         if len(lengths) == 1 and None not in lengths and len(labels) < 2:
@@ -252,7 +259,7 @@ def _are_rows(value: Any) -> bool:
 
 
 def _of_rows(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Rows of Python's objects; a column of several kinds is one of texts."""
+    """A frame of rows; a column with values of several types becomes one of texts."""
     import polars as pl
 
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -282,7 +289,7 @@ class Parquet:
     def __init__(self, origin: Path | bytes) -> None:
         import polars as pl
 
-        # without `glob=False` polars would read brackets in a path as patterns
+        # without `glob=False` polars would take brackets in a path for a pattern
         opened = io.BytesIO(origin) if isinstance(origin, bytes) else origin
         self._scanned = pl.scan_parquet(opened, glob=False)
         self.names = self._scanned.collect_schema().names()
@@ -330,7 +337,7 @@ class Npz:
 
 
 def unboxed(column: pl.Series) -> pl.Series:
-    """A column of lists of one as what is in them; any other as it is."""
+    """A column of lists with one element each as a column of these elements; any other as it is."""
     import polars as pl
 
     if isinstance(column.dtype, (pl.List, pl.Array)):

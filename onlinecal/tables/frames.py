@@ -1,7 +1,8 @@
-"""Columns and tables of any library, told apart here alone: in as numpy's arrays, out as they came.
+"""Turns columns and tables of any library into numpy's arrays, and results into the library they came from.
 
-What is missing (masked, null, NA, NaT) is None, NaN or NaT in the array, so that whatever lies under a mask
-is never taken for a value. What cannot be read row by row is refused in words.
+No other module tells libraries apart. A missing value (masked, null, NA, NaT) is None, NaN or NaT in the
+array, so that whatever lies under a mask is never taken for a value. What has no rows that can be read, or
+has them in no order, is refused with an error that says what to do.
 """
 
 from __future__ import annotations
@@ -24,82 +25,85 @@ UNREAD = {
     ("_duckdb", "DuckDBPyRelation"): "a relation of duckdb: fetch it first, as its df() or fetchnumpy() do",
     ("xarray", "Dataset"): "a Dataset of xarray: name one of its variables, or give its to_dataframe()",
 }
-"""What stands for rows that are not there yet, by library and class, and what to do about it."""
+"""Objects whose rows have not been read yet, by library and class: what an error says about them."""
 
 
-def as_array(given: Any, name: str, wanted: str = "a column", even: str = "a flat sequence") -> NDArray[Any]:
-    """What a column or a table holds: booleans, numbers, times, or objects, of shape (T,) or (T, k).
+def as_array(values: Any, name: str, wanted: str = "a column", even: str = "a flat sequence") -> NDArray[Any]:
+    """The contents of a column or a table: booleans, numbers, times, or objects, of shape (T,) or (T, k).
 
     Parameters
     ----------
-    given
-        A sequence, an array, or a column or table of pandas, polars, pyarrow, xarray, or what is turned into
-        an array or an Arrow stream. Categories are what they stand for, periods begin when they do, instants
-        are in UTC, and lists of one are what is in them.
+    values
+        A sequence, an array, a column or table of pandas, polars, pyarrow or xarray, or another object that
+        can be turned into an array or an Arrow stream. A category becomes the value it stands for, a period
+        the time at which it begins, a time with a zone that time in UTC, and a list of one element this
+        element.
     name, wanted, even
-        For errors: what the argument is called, what it should be, and what a ragged one is not.
+        For errors: what the argument is called, what it should be, and what its rows should form if they
+        have unequal lengths.
 
     Returns
     -------
-    Not a copy where none is needed. Missing numbers are NaN among floats, and None among objects, which whole
-    numbers and booleans become if one of them is missing; missing times are NaT.
+    An array, which is a copy only where that is needed. Missing numbers are NaN among floats. Whole numbers
+    and booleans become objects if one of them is missing, and the missing ones are None. Missing times are
+    NaT.
 
-    Raises ValueError for what is no column, and for rows of unequal length.
+    Raises ValueError for what is not a column or a table, and for rows of unequal length.
     """
-    given = _native(given)
-    refuse_no_array(given, name, wanted)
-    if isinstance(given, np.ma.MaskedArray):
-        return _unmasked(given)
-    if isinstance(given, np.ndarray):
-        return _plain_objects(np.asarray(given))
+    values = _native(values)
+    refuse_no_array(values, name, wanted)
+    if isinstance(values, np.ma.MaskedArray):
+        return _unmasked(values)
+    if isinstance(values, np.ndarray):
+        return _plain_objects(np.asarray(values))
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if pandas is not None:
-        if isinstance(given, (pandas.Index, pandas.api.extensions.ExtensionArray)):
-            given = pandas.Series(given)
-        if isinstance(given, pandas.Series):
-            return _of_pandas(given)
-        if isinstance(given, pandas.DataFrame):
-            return _side_by_side([_of_pandas(given.iloc[:, i]) for i in range(given.shape[1])], len(given))
-    if _is_arrow(given):
-        given = of_arrow(given, name)
+        if isinstance(values, (pandas.Index, pandas.api.extensions.ExtensionArray)):
+            values = pandas.Series(values)
+        if isinstance(values, pandas.Series):
+            return _of_pandas(values)
+        if isinstance(values, pandas.DataFrame):
+            return _side_by_side([_of_pandas(values.iloc[:, i]) for i in range(values.shape[1])], len(values))
+    if _is_arrow(values):
+        values = of_arrow(values, name)
         polars = sys.modules["polars"]
     if polars is not None:
-        if isinstance(given, polars.Series):
-            return _of_polars(given)
-        if isinstance(given, polars.DataFrame):
-            return _side_by_side([_of_polars(column) for column in given], given.height)
-    if isinstance(given, Iterable) and not hasattr(given, "__array__"):
-        given = list(given)
-        if given and isinstance(given[0], np.ma.MaskedArray):
-            return _unmasked(np.ma.stack(given))
+        if isinstance(values, polars.Series):
+            return _of_polars(values)
+        if isinstance(values, polars.DataFrame):
+            return _side_by_side([_of_polars(column) for column in values], values.height)
+    if isinstance(values, Iterable) and not hasattr(values, "__array__"):
+        values = list(values)
+        if values and isinstance(values[0], np.ma.MaskedArray):
+            return _unmasked(np.ma.stack(values))
     try:
-        return _plain_objects(np.asarray(given))
+        return _plain_objects(np.asarray(values))
     except ValueError as error:
         raise ValueError(f"{name} must be {even}, got a ragged one") from error
 
 
-def refuse_no_array(given: Any, name: str, wanted: str) -> None:
-    """Refuse in words what numpy makes one object of, or reads in no order."""
-    if isinstance(given, (str, bytes)):
-        raise ValueError(f"{name} must be {wanted}, got the text {shown(given)}: a file is read first")
-    if isinstance(given, Mapping) and (type(given).__module__.partition(".")[0] != "xarray"):
+def refuse_no_array(values: Any, name: str, wanted: str) -> None:
+    """Refuse what numpy would make a single object of, and what has no order or no rows yet."""
+    if isinstance(values, (str, bytes)):
+        raise ValueError(f"{name} must be {wanted}, got the text {shown(values)}: read a file first")
+    if isinstance(values, Mapping) and (type(values).__module__.partition(".")[0] != "xarray"):
         raise ValueError(
-            f"{name} must be {wanted}, got a dict with the keys {list(given)[:3]}: "
-            "pandas.DataFrame(...) of it is a table"
+            f"{name} must be {wanted}, got a dict with the keys {list(values)[:3]}: "
+            "give pandas.DataFrame(...) of it"
         )
-    for parent in type(given).__mro__:
+    for parent in type(values).__mro__:
         unread = UNREAD.get((parent.__module__.partition(".")[0], parent.__name__))
         if unread is not None:
             raise ValueError(f"{name} must be {wanted}, got {unread}")
-    if isinstance(given, Set) and not isinstance(given, Sequence):
-        raise ValueError(f"{name} must be {wanted}, got a {type(given).__name__}, which has no order")
-    if isinstance(given, Iterator) and not hasattr(given, "__array__"):
-        kind = type(given).__name__
+    if isinstance(values, Set) and not isinstance(values, Sequence):
+        raise ValueError(f"{name} must be {wanted}, got a {type(values).__name__}, which has no order")
+    if isinstance(values, Iterator) and not hasattr(values, "__array__"):
+        kind = type(values).__name__
         raise ValueError(f"{name} must be {wanted}, got a {kind}, which is read once: give list(...) of it")
-    if type(given).__module__.partition(".")[0] == "scipy" and hasattr(given, "toarray"):
+    if type(values).__module__.partition(".")[0] == "scipy" and hasattr(values, "toarray"):
         raise ValueError(f"{name} must be {wanted}, got a sparse one of scipy: give its toarray()")
-    if isinstance(given, np.ndarray) and given.dtype.names is not None:
-        fields = ", ".join(given.dtype.names[:3])
+    if isinstance(values, np.ndarray) and values.dtype.names is not None:
+        fields = ", ".join(values.dtype.names[:3])
         raise ValueError(f"{name} must be {wanted}, got an array with the fields {fields}: name one of them")
 
 
@@ -108,24 +112,24 @@ def unmasked(table: Any) -> Any:
     return as_array(table, "X") if isinstance(table, np.ma.MaskedArray) else table
 
 
-def objects_of(given: Any, name: str) -> list[Any]:
-    """The values of a column as Python's objects, those of a list as they are; None where one is missing.
+def objects_of(column: Any, name: str) -> list[Any]:
+    """The values of a column as Python's objects; None where one is missing.
 
-    Of texts beside numbers numpy would make texts; so a sequence of Python's is not made an array.
+    A plain sequence is not made an array first: numpy would turn numbers beside texts into texts.
     """
-    given = _native(given)
-    refuse_no_array(given, name, "a column")
-    if hasattr(given, "__array__") or hasattr(given, "columns") or _is_arrow(given):
-        array = as_array(given, name)
+    column = _native(column)
+    refuse_no_array(column, name, "a column")
+    if hasattr(column, "__array__") or hasattr(column, "columns") or _is_arrow(column):
+        array = as_array(column, name)
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim != 1:
             raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
         values = array.tolist()
-    elif isinstance(given, Iterable):
-        values = [_scalar(value) for value in given]
+    elif isinstance(column, Iterable):
+        values = [_scalar(value) for value in column]
     else:
-        raise ValueError(f"{name} must be a column, got {shown(given)}")
+        raise ValueError(f"{name} must be a column, got {shown(column)}")
     return [None if value is not None and is_missing(value) else value for value in values]
 
 
@@ -142,14 +146,14 @@ def is_missing(value: Any) -> bool:
         return True
     try:
         return bool(value != value)
-    except TypeError:  # the NA of pandas, which is neither
+    except TypeError:  # pandas.NA has no truth value
         return True
-    except ValueError:  # an array, which is refused elsewhere in words
+    except ValueError:  # an array has none either; other checks refuse it
         return False
 
 
 def missing_in(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which values of an array as of `as_array` are missing, of the same shape."""
+    """Which values of an array are missing, in the same shape; the array is one that `as_array` returned."""
     if array.dtype.kind == "f":
         return np.isnan(array)
     if array.dtype.kind in "mM":
@@ -160,7 +164,7 @@ def missing_in(array: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def names_of(table: Any) -> list[Any] | None:
-    """What the columns of a table of pandas, polars or pyarrow are called; None for what has no names."""
+    """The names of the columns of a table of pandas, polars or pyarrow; None for what has no names."""
     table = _native(table)
     if hasattr(table, "column_names"):  # of pyarrow, whose `columns` are arrays
         return list(table.column_names)
@@ -187,28 +191,28 @@ def columns_of(table: Any) -> dict[Any, Any] | None:
     return {name: table[name] for name in names}
 
 
-def _is_arrow(given: Any) -> bool:
-    """Whether this is read as a stream of Arrow: what pyarrow has, and what numpy cannot read."""
-    has_stream = hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__")
-    is_own = type(given).__module__.partition(".")[0] in ("pyarrow", "polars")
-    return has_stream and (is_own or not hasattr(given, "__array__"))
+def _is_arrow(values: Any) -> bool:
+    """Whether to read this by way of Arrow: objects of pyarrow or polars, and what numpy cannot read."""
+    has_stream = hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__")
+    is_own = type(values).__module__.partition(".")[0] in ("pyarrow", "polars")
+    return has_stream and (is_own or not hasattr(values, "__array__"))
 
 
-def _native(given: Any) -> Any:
-    """What a narwhals object stands for; anything else as it is."""
-    is_wrapped = type(given).__module__.partition(".")[0] == "narwhals" and hasattr(given, "to_native")
-    return given.to_native() if is_wrapped else given
+def _native(values: Any) -> Any:
+    """The object that narwhals has wrapped; anything else as it is."""
+    is_wrapped = type(values).__module__.partition(".")[0] == "narwhals" and hasattr(values, "to_native")
+    return values.to_native() if is_wrapped else values
 
 
-def _unmasked(given: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
-    """A masked array without its mask: nothing of what lies under it is left."""
-    masked = np.ma.getmaskarray(given)
-    values = np.asarray(given.data)
+def _unmasked(array: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    """A masked array as a plain one, in which nothing is left of the values under the mask."""
+    masked = np.ma.getmaskarray(array)
+    values = np.asarray(array.data)
     return _plain_objects(_with_gaps(values, masked) if masked.any() else values)
 
 
 def _with_gaps(values: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
-    """A copy in which the missing values are NaN, NaT, or None, for which others become objects."""
+    """A copy with NaN or NaT for the missing values; of other kinds an array of objects, with None."""
     kind = values.dtype.kind
     gap = {"f": np.nan, "m": np.timedelta64("NaT"), "M": np.datetime64("NaT")}.get(kind)
     values = values.copy() if gap is not None else values.astype(object)
@@ -217,7 +221,7 @@ def _with_gaps(values: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]
 
 
 def _plain_objects(values: NDArray[Any]) -> NDArray[Any]:
-    """Objects without boxes: lists of one, periods, instants and what stands for nothing are read."""
+    """An array of objects, each replaced by the value it holds or stands for; other arrays as they are."""
     if values.dtype.kind != "O":
         return values
     read = [_unboxed(value) for value in values.ravel()]
@@ -241,7 +245,7 @@ def _unboxed(value: Any) -> Any:
 
 
 def _of_decimal(value: Decimal) -> float | int | None:
-    """A number that is as exact: whole ones may be longer than a float, as those that name rows are."""
+    """A whole decimal as an int, so that long ids keep their digits; any other as a float; None for NaN."""
     if value.is_nan():
         return None
     is_whole = value.is_finite() and value.adjusted() < 40 and value == value.to_integral_value()
@@ -249,7 +253,7 @@ def _of_decimal(value: Decimal) -> float | int | None:
 
 
 def _side_by_side(columns: list[NDArray[Any]], n_rows: int) -> NDArray[Any]:
-    """Columns as a table (n, k), of objects if one of them holds such."""
+    """Columns as a table (n, k), of objects if columns of different kinds are not all numbers."""
     if not columns:
         return np.empty((n_rows, 0))
     if len({column.dtype for column in columns}) > 1 and any(c.dtype.kind not in "iufb" for c in columns):
@@ -258,7 +262,7 @@ def _side_by_side(columns: list[NDArray[Any]], n_rows: int) -> NDArray[Any]:
 
 
 def _of_pandas(column: Any) -> NDArray[Any]:
-    """A Series of pandas, of its own kinds of columns, too."""
+    """A Series of pandas as an array, also one of pandas' own column types."""
     kind = type(column.dtype).__name__
     if kind == "ArrowDtype":
         return _of_polars(of_arrow(column.array.__arrow_array__(), column.name))
@@ -276,40 +280,40 @@ def _of_pandas(column: Any) -> NDArray[Any]:
     return _plain_objects(np.asarray(column))
 
 
-def of_arrow(given: Any, name: Any) -> Any:
-    """What has an Arrow stream, as a Series or DataFrame of polars."""
+def of_arrow(data: Any, name: Any) -> Any:
+    """An object with an Arrow stream as a Series or DataFrame of polars."""
     import polars as pl
 
     try:
-        given = _without_encoding(given)
-        is_table = names_of(given) is not None
-        return pl.DataFrame(given) if is_table else pl.Series(given)
-    # each library says in its own words what it cannot read
+        data = _without_encoding(data)
+        is_table = names_of(data) is not None
+        return pl.DataFrame(data) if is_table else pl.Series(data)
+    # libraries raise errors of many kinds for what they cannot read
     except (Exception, pl.exceptions.PanicException) as error:
         reason = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)
-        raise ValueError(f"{name} of type {type(given).__name__} cannot be read: {reason}") from error
+        raise ValueError(f"{name} of type {type(data).__name__} cannot be read: {reason}") from error
 
 
-def _without_encoding(given: Any) -> Any:
-    """Columns of pyarrow as values where polars would read their encoding, or nothing; all else as it is."""
+def _without_encoding(data: Any) -> Any:
+    """Columns of pyarrow decoded where polars would misread or refuse the encoding; all else as it is."""
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is None:
-        return given
-    if isinstance(given, (pyarrow.Table, pyarrow.RecordBatch)):
-        columns = [_without_encoding(column) for column in given.columns]
-        return pyarrow.Table.from_arrays(columns, names=given.schema.names)
-    if not isinstance(given, (pyarrow.Array, pyarrow.ChunkedArray)):
-        return given
-    kind = given.type
+        return data
+    if isinstance(data, (pyarrow.Table, pyarrow.RecordBatch)):
+        columns = [_without_encoding(column) for column in data.columns]
+        return pyarrow.Table.from_arrays(columns, names=data.schema.names)
+    if not isinstance(data, (pyarrow.Array, pyarrow.ChunkedArray)):
+        return data
+    kind = data.type
     if pyarrow.types.is_dictionary(kind):
-        return _without_encoding(given.cast(kind.value_type))
+        return _without_encoding(data.cast(kind.value_type))
     if pyarrow.types.is_run_end_encoded(kind):
-        parts = given.chunks if isinstance(given, pyarrow.ChunkedArray) else [given]
+        parts = data.chunks if isinstance(data, pyarrow.ChunkedArray) else [data]
         decoded = [pyarrow.compute.run_end_decode(part) for part in parts]
         return _without_encoding(pyarrow.chunked_array(decoded, kind.value_type))
     if pyarrow.types.is_decimal256(kind):
-        return given.cast(pyarrow.decimal128(38, kind.scale))
-    return given
+        return data.cast(pyarrow.decimal128(38, kind.scale))
+    return data
 
 
 def _of_polars(column: Any) -> NDArray[Any]:
@@ -320,7 +324,7 @@ def _of_polars(column: Any) -> NDArray[Any]:
     if isinstance(kind, (pl.List, pl.Array)):
         return _plain_objects(_as_objects(column.to_list()))
     if isinstance(kind, pl.Decimal):
-        # whole ones may be longer than a float, as those that name rows are
+        # whole decimals, such as ids, may have more digits than a float holds
         column = column.cast(pl.Float64) if kind.scale else _whole(column)
         kind = column.dtype
     if kind.is_float():
@@ -335,7 +339,7 @@ def _of_polars(column: Any) -> NDArray[Any]:
 
 
 def _whole(column: Any) -> Any:
-    """Decimals without digits behind the point as whole numbers."""
+    """Decimals without digits behind the point as integers of 64 or, where these are too short, 128 bits."""
     import polars as pl
 
     short = column.cast(pl.Int64, strict=False)
@@ -348,28 +352,31 @@ def _as_objects(values: list[Any]) -> NDArray[Any]:
     return array
 
 
-def like(given: Any, values: NDArray[np.float64], names: Sequence[Any] | None = None) -> Any:
-    """Numbers, shape (T,) or (T, k), as a column or table of the kind that was given, else as they are.
+def like(original: Any, values: NDArray[np.float64], names: Sequence[Any] | None = None) -> Any:
+    """Numbers, shape (T,) or (T, k), as a column or table of the library that `original` comes from.
 
-    It is of the same library, has the same index if there are such, and the same names, or these.
+    The result has the index of `original`, if that has one, and its names, or `names`. Where `original` is
+    of none of these libraries, the array itself is returned.
     """
     import narwhals as nw
 
-    given = _native(given)
-    if hasattr(given, "iloc"):
+    original = _native(original)
+    if hasattr(original, "iloc"):
         # narwhals leaves the names of an index behind, and has texts only for names of columns
-        if given.ndim == 1:
-            return type(given)(values, index=given.index, name=given.name)
-        return type(given)(values, index=given.index, columns=given.columns if names is None else names)
-    if type(given).__module__.startswith("xarray."):
-        return given.copy(data=values)
+        if original.ndim == 1:
+            return type(original)(values, index=original.index, name=original.name)
+        return type(original)(
+            values, index=original.index, columns=original.columns if names is None else names
+        )
+    if type(original).__module__.startswith("xarray."):
+        return original.copy(data=values)
     pyarrow = sys.modules.get("pyarrow")
-    if pyarrow is not None and isinstance(given, pyarrow.Array):
+    if pyarrow is not None and isinstance(original, pyarrow.Array):
         return pyarrow.array(values)
-    if pyarrow is not None and isinstance(given, pyarrow.RecordBatch):
-        texts = given.schema.names if names is None else list(map(str, names))
+    if pyarrow is not None and isinstance(original, pyarrow.RecordBatch):
+        texts = original.schema.names if names is None else list(map(str, names))
         return pyarrow.record_batch([pyarrow.array(column) for column in values.T], texts)
-    known = nw.from_native(given, allow_series=True, eager_only=True, pass_through=True)
+    known = nw.from_native(original, allow_series=True, eager_only=True, pass_through=True)
     if isinstance(known, nw.Series):
         return nw.new_series(known.name, values, backend=known.implementation).to_native()
     if isinstance(known, nw.DataFrame):

@@ -1,4 +1,4 @@
-"""Which columns of a file have the forecasts, the outcomes and the labels, where nobody names them."""
+"""Usual names of the columns of forecasts, outcomes and labels, for files whose columns nobody names."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from pathlib import Path
 from onlinecal.tables.files import called, is_pipe, read_columns
 from onlinecal.texts import cut
 
-LABELS = ("label", "labels", "y", "y_true", "target", "class", "truth", "ground_truth", "outcome")
-FORECASTS = (
+LABEL_NAMES = ("label", "labels", "y", "y_true", "target", "class", "truth", "ground_truth", "outcome")
+FORECAST_NAMES = (
     "forecast", "p", "prob", "prob1", "probability", "prediction", "hint", "risk",
     "forecast_prob", "forecast_probability", "predicted_probability", "predicted_prob", "prob_pred", "y_prob",
     "y_pred_proba", "pred_proba", "proba", "probability_yes", "prob_yes", "p_yes", "prob_win", "win_prob",
     "win_probability", "p_win",
 )  # fmt: skip
-RESULTS = ("outcome", "y", "label", "y_true", "target", "event", "result", "won", "resolution", "resolved")
-OUTCOMES = (*RESULTS, "home_won", "prob1_outcome")
-"""Names that such columns have in most files; tried in this order, whatever stands between their words."""
+OUTCOME_NAMES = (
+    "outcome", "y", "label", "y_true", "target", "event", "result", "won", "resolution", "resolved",
+    "home_won", "prob1_outcome",
+)  # fmt: skip
+"""Usual names of columns, tried in this order. What stands between the words of a name does not count."""
 
 
 def usual(names: Sequence[str], known: Sequence[str]) -> str | None:
@@ -27,7 +29,7 @@ def usual(names: Sequence[str], known: Sequence[str]) -> str | None:
 
 
 def _bare(name: str) -> str:
-    """A name in small letters without what is none: probwin, Prob Win and prob_win are one."""
+    """A name's letters and digits, in small letters: probwin, Prob Win and prob_win become the same."""
     return "".join(filter(str.isalnum, name.lower()))
 
 
@@ -38,17 +40,17 @@ def event_columns(
     else_: str = "",
     names: Sequence[str] | None = None,
 ) -> tuple[str, str]:
-    """The columns of forecasts and of outcomes, by their usual names where none is given.
+    """The columns of forecasts and of outcomes: those that are given, else those with a usual name.
 
-    `names` are those of all columns of a file that was read. Else they are read here, but from a pipe, which
-    is read once: its columns have to be given. ValueError says which option is missing, which columns there
-    are, and what `else_` there is to do.
+    `names` are all columns of a file that was read before. Without them the file's names are read here; but a
+    pipe can be read only once, so that its columns have to be given. ValueError says which option is missing,
+    which columns there are, and, in `else_`, what else there is to do.
     """
     if forecast is None or outcome is None:
         known = read_columns(file) if names is None else names
         if names is not None or not is_pipe(file):
-            forecast = forecast or usual(known, FORECASTS)
-            outcome = outcome or usual(known, [one for one in OUTCOMES if one != forecast])
+            forecast = forecast or usual(known, FORECAST_NAMES)
+            outcome = outcome or usual(known, [name for name in OUTCOME_NAMES if name != forecast])
         if forecast is None or outcome is None:
             what, option = ("forecasts", "forecast") if forecast is None else ("outcomes", "outcome")
             missing = f"which column has the {what}? Name it with --{option}{else_}"

@@ -1,4 +1,4 @@
-"""Numbers as files write them, also as texts, and what stands for no value there."""
+"""Numbers as files write them, also as texts, and the texts that stand for a missing value."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ NUMBER_WORDS = {"false": 0, "true": 1}
 """Texts that stand for numbers, in any case."""
 OUTCOME_WORDS = {**NUMBER_WORDS, "no": 0, "yes": 1, "n": 0, "y": 1, "f": 0, "t": 1}
 """Texts that stand for outcomes, in any case."""
-MISSING = {"", "-", "?", ".", "na", "n/a", "nan", "null", "none"}
-"""Texts that stand for no value, in any case."""
+MISSING_WORDS = {"", "-", "?", ".", "na", "n/a", "nan", "null", "none"}
+"""Texts that stand for a missing value, in any case."""
 
 
 def is_gap(value: Any) -> bool:
-    """Whether a value of a column stands for none."""
-    return value is None or value != value or (isinstance(value, str) and value.strip().lower() in MISSING)
+    """Whether a value of a column stands for a missing one."""
+    return (
+        value is None or value != value or (isinstance(value, str) and value.strip().lower() in MISSING_WORDS)
+    )
 
 
 def numbers_of(column: pl.Series, words: dict[str, int] = NUMBER_WORDS) -> NDArray[np.float64]:
-    """A column's numbers, shape (T,), also those written as texts; NaN for what is none."""
+    """A column's numbers, shape (T,), also those written as texts; NaN for what is not a number."""
     import numpy as np
     import polars as pl
 
@@ -40,7 +42,7 @@ def numbers_of(column: pl.Series, words: dict[str, int] = NUMBER_WORDS) -> NDArr
 
 
 def number_of(value: Any, words: dict[str, int] = NUMBER_WORDS) -> float:
-    """A number, or a text that stands for one, as "63 %" does for 0.63; NaN for anything else."""
+    """The number that a value is or, as a text, stands for: 0.63 for "63 %"; NaN for anything else."""
     if isinstance(value, str):
         value = value.strip()
         if value.endswith("%"):
@@ -53,7 +55,10 @@ def number_of(value: Any, words: dict[str, int] = NUMBER_WORDS) -> float:
 
 
 def exact_numbers(values: pl.Series | NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Numbers of texts or objects, exact if all are whole, and where there is none; shape (T,) both."""
+    """The numbers that texts or objects stand for, and where there is none; both of shape (T,).
+
+    If all are whole they are int64, so that no digit is lost; else they are floats.
+    """
     import polars as pl
 
     if not isinstance(values, pl.Series):
@@ -64,7 +69,7 @@ def exact_numbers(values: pl.Series | NDArray[Any]) -> tuple[NDArray[Any], NDArr
         values = values.str.strip_chars()
         whole = values.cast(pl.Int64, strict=False)
         numbers = values.cast(pl.Float64, strict=False)
-        # nothing is lost where every number is a whole one
+        # where every number is whole, integers lose no digit
         values = whole if whole.null_count() == numbers.null_count() else numbers
-    gone = values.is_null() | (values.is_nan() if values.dtype.is_float() else values.is_null())
-    return values.fill_null(0).to_numpy(), gone.to_numpy()
+    missing = values.is_null() | (values.is_nan() if values.dtype.is_float() else values.is_null())
+    return values.fill_null(0).to_numpy(), missing.to_numpy()

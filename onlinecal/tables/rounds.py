@@ -1,6 +1,6 @@
-"""Columns of files as outcomes and forecasts, bad values named by their rows; the rounds of a file in order.
+"""Reads the rounds of a file: outcomes and forecasts, checked and in order, and when outcomes became known.
 
-When each outcome of a file became known: the rows whose forecasts may have learnt from it.
+Errors name the row of a bad value and the option of the command line that helps.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-SHOWN = 5
-"""So many values of a column are listed at most."""
+MOST_LISTED = 5
+"""At most this many values of a column are listed in an error."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a verb's options have columns read.
+    """How the options of a verb say that columns are to be read.
 
     Attributes
     ----------
     positive
-        The value of the outcome that counts as 1, all others as 0; None: 0 and 1, or words for them.
+        The value of the outcome that counts as 1; all others count as 0. None: outcomes are 0 and 1, or
+        words for them.
     scale
         What forecasts are written as: "probability", "percent" or "logits" (log-odds).
     drop_invalid
-        Whether rows with a value that cannot be read are left out, and counted, instead of refused.
+        Whether rows with a value that cannot be read are left out and counted; otherwise they are refused.
     """
 
     positive: str | None = None
@@ -46,10 +47,10 @@ class Reading:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
-    """A column as numbers, shape (T,), which of them are good, and the rule for those.
+class NumberColumn:
+    """A column as numbers, with a mask of those that are good, both of shape (T,).
 
-    `reading` is what options say; None: there are no options, so errors name none.
+    `rule` says what a good value must do. `reading` holds the options; if it is None, errors name no option.
     """
 
     series: pl.Series
@@ -59,7 +60,7 @@ class Column:
     reading: Reading | None
 
     def checked(self, path: Path) -> NDArray[np.float64]:
-        """The values, if all are good; else ValueError names the first that is not, and what may help."""
+        """The values, if all are good; else ValueError names the first bad one and what may help."""
         if not self.good.all():
             text = f"{called(path)}: column {self.series.name!r} must {self.rule}, got {self.first_bad}"
             raise ValueError(text + self._advice(int(self.good.argmin())))
@@ -101,16 +102,16 @@ def comma_hint(value: Any) -> str:
     with_point = value.replace(",", ".", 1) if isinstance(value, str) and "," in value else ""
     if math.isnan(number_of(with_point)):
         return ""
-    return ": a decimal comma? Write points; pandas.read_csv(..., decimal=',') reads such files"
+    return ": is this a decimal comma? Write points; pandas.read_csv(..., decimal=',') reads such files"
 
 
 def outcome_column(column: pl.Series, path: Path) -> NDArray[Any]:
-    """Outcomes, shape (T,), uint8: 0 and 1, false and true, no and yes, also as texts; else ValueError."""
+    """Outcomes, shape (T,), uint8, of 0 and 1, false and true, no and yes; ValueError for other values."""
     return whole_if_all_are(_outcomes(column, path, False, None).checked(path))
 
 
 def forecast_column(column: pl.Series, path: Path) -> NDArray[np.float64]:
-    """Numbers in [0, 1], shape (T,), also as texts or with a "%"; ValueError names the first other one."""
+    """Numbers in [0, 1], shape (T,), also of texts, with or without "%"; ValueError names another value."""
     return _forecasts(column, None).checked(path)
 
 
@@ -119,16 +120,16 @@ def _distinct(column: pl.Series) -> list[Any]:
 
 
 def _listed(values: Sequence[Any]) -> str:
-    return ", ".join(map(shown, values[:SHOWN])) + (", ..." if len(values) > SHOWN else "")
+    return ", ".join(map(shown, values[:MOST_LISTED])) + (", ..." if len(values) > MOST_LISTED else "")
 
 
 def whole_if_all_are(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Outcomes as uint8, if all are 0 or 1."""
+    """Outcomes as uint8 if all are 0 or 1, else as they are."""
     return numbers.astype("uint8") if ((numbers == 0.0) | (numbers == 1.0)).all() else numbers
 
 
-def _outcomes(column: pl.Series, path: Path, shares: bool, reading: Reading | None) -> Column:
-    """A column as outcomes, `shares` too if wanted; ValueError if the positive label never comes."""
+def _outcomes(column: pl.Series, path: Path, shares: bool, reading: Reading | None) -> NumberColumn:
+    """A column as outcomes, with `shares` also in between 0 and 1; ValueError if no row has `positive`."""
     import numpy as np
 
     positive = None if reading is None else reading.positive
@@ -137,14 +138,14 @@ def _outcomes(column: pl.Series, path: Path, shares: bool, reading: Reading | No
         good = np.isin(numbers, (0.0, 1.0))
         if shares:
             good, rule = (numbers >= 0.0) & (numbers <= 1.0), "be boolean or lie in [0, 1]"
-        return Column(column, numbers, good, rule, reading)
+        return NumberColumn(column, numbers, good, rule, reading)
     values = column.to_list()
     same = np.array([_is_label(value, positive) for value in values])
     if not same.any():
         known = did_you_mean(positive, map(str, _distinct(column)[:20]), "Its values")
         raise ValueError(f"{called(path)}: column {column.name!r} never has the value {positive!r}{known}")
     good = np.array([not is_gap(value) for value in values])
-    return Column(column, same.astype(float), good, "have a value", reading)
+    return NumberColumn(column, same.astype(float), good, "have a value", reading)
 
 
 def _is_label(value: Any, positive: str) -> bool:
@@ -154,8 +155,8 @@ def _is_label(value: Any, positive: str) -> bool:
     )
 
 
-def _forecasts(column: pl.Series, reading: Reading | None, gaps: bool = False) -> Column:
-    """A column as forecasts in [0, 1]; with `gaps` they may be missing, and are NaN."""
+def _forecasts(column: pl.Series, reading: Reading | None, gaps: bool = False) -> NumberColumn:
+    """A column as forecasts in [0, 1]; with `gaps` a forecast may be missing, and is NaN then."""
     import numpy as np
 
     numbers, scale = numbers_of(column), "probability" if reading is None else reading.scale
@@ -171,15 +172,15 @@ def _forecasts(column: pl.Series, reading: Reading | None, gaps: bool = False) -
     if gaps:
         missing = np.array([is_gap(value) for value in column.to_list()])
         numbers, good, rule = np.where(missing, math.nan, numbers), good | missing, f"{rule} or be missing"
-    return Column(column, numbers, good, rule, reading)
+    return NumberColumn(column, numbers, good, rule, reading)
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """The rows of a file that could be read, in order: outcomes, columns of forecasts, and all read columns.
+    """The rounds of a file, in order: outcomes, columns of forecasts, and a frame of all columns read.
 
-    Outcomes, shape (T,), are uint8 if all are 0 or 1, else float64. `remarks` says what was left out, and
-    which values count as 0 though there are several.
+    Outcomes, shape (T,), are uint8 if all are 0 or 1, else float64. `remarks` says which rows were left out,
+    and which values count as 0 if there are several.
     """
 
     name: str
@@ -202,16 +203,16 @@ def read_rounds(
 ) -> Rounds:
     """Outcomes, columns of forecasts and `more` columns of a file, ordered by `sort`; see `read_frame`.
 
-    A column of times or numbers is sorted by what `read_times` reads; by its letters after "letters:".
-
-    With `shares` outcomes may also lie between 0 and 1, with `gaps` forecasts may be missing. Errors name an
-    option only if there is a `reading`.
+    `sort` names a column of times or numbers, as `read_times` reads them; "letters:NAME" sorts by the letters
+    of the texts in column NAME. With `shares` outcomes may also lie between 0 and 1, with `gaps` forecasts
+    may be missing. Errors name an option only if there is a `reading`.
     """
     path = Path(path)
     numbered = [outcome, *forecasts]
     by, letters = (None, False) if sort is None else sort_column(sort)
     named = [*numbered, *more, *([] if by is None else [by])]
-    table = read_frame(path, named, numbered)  # as written, for exact errors
+    # columns of numbers are read as texts, so that errors show values as the file writes them
+    table = read_frame(path, named, numbered)
     columns = {name: _forecasts(table[name], reading, gaps) for name in forecasts}
     columns[outcome] = _outcomes(table[outcome], path, shares, reading)
     remarks = []
@@ -223,7 +224,7 @@ def read_rounds(
     if reading is not None and reading.drop_invalid:
         kept, dropped = _good_rows(columns, path)
         remarks += dropped
-    # where bad rows are left out, all that are left are good
+    # where bad rows are left out, the rows that are left need no check
     numbers: dict[str, NDArray[Any]] = {
         name: columns[name].checked(path) if kept is None else columns[name].values[kept]
         for name in (outcome, *forecasts)
@@ -234,21 +235,23 @@ def read_rounds(
         order = _order(numbers.get(by), table[by], path, letters)
         table = table[order]
         numbers = {name: values[order] for name, values in numbers.items()}
-    told = {name: numbers[name].astype("float64") for name in forecasts}
-    return Rounds(Path(called(path)).name, numbers[outcome], told, table.with_columns(**numbers), remarks)
+    forecast_columns = {name: numbers[name].astype("float64") for name in forecasts}
+    return Rounds(
+        Path(called(path)).name, numbers[outcome], forecast_columns, table.with_columns(**numbers), remarks
+    )
 
 
 LETTERS = "letters:"
-"""What --sort says before the name of a column whose texts are no times."""
+"""What stands in --sort before the name of a column that is to be sorted by the letters of its texts."""
 
 
 def sort_column(sort: str) -> tuple[str, bool]:
-    """The column that is sorted by, and whether by the letters of its texts."""
+    """The column to sort by, and whether to sort by the letters of its texts."""
     return sort.removeprefix(LETTERS), sort.startswith(LETTERS)
 
 
 def group_numbers(rounds: Rounds, name: str) -> NDArray[np.int64]:
-    """A column as numbers 0, 1, ... of its values, shape (T,); ValueError names a row without a value."""
+    """For each row the number 0, 1, ... of its value in a column, shape (T,); ValueError if it has none."""
     column = rounds.frame[name]
     missing = column.is_null() | (column.is_nan() if column.dtype.is_float() else column.is_null())
     if missing.any():
@@ -256,8 +259,8 @@ def group_numbers(rounds: Rounds, name: str) -> NDArray[np.int64]:
     return column.rank("dense").to_numpy().astype("int64") - 1
 
 
-def _good_rows(columns: dict[str, Column], path: Path) -> tuple[NDArray[np.bool_], list[str]]:
-    """Which rows have good values only, and a remark on the others; ValueError if there is none."""
+def _good_rows(columns: dict[str, NumberColumn], path: Path) -> tuple[NDArray[np.bool_], list[str]]:
+    """Which rows have only good values, and a remark on the rest; ValueError if no row has."""
     import numpy as np
 
     good = np.logical_and.reduce([column.good for column in columns.values()])
@@ -269,9 +272,9 @@ def _good_rows(columns: dict[str, Column], path: Path) -> tuple[NDArray[np.bool_
                 replace(column, reading=None).checked(path)
         raise ValueError(f"{called(path)}: no row has good values in all of the columns {', '.join(columns)}")
     reasons = [
-        f"{(~one.good).sum():,} by {name}, which must {one.rule}, as {one.first_bad} does not"
-        for name, one in columns.items()
-        if not one.good.all()
+        f"{(~column.good).sum():,} by {name}, which must {column.rule}, as {column.first_bad} does not"
+        for name, column in columns.items()
+        if not column.good.all()
     ]
     left_out = f"{(~good).sum():,} of {len(good):,} rows of {called(path)} are left out"
     return good, [f"{left_out}: {'; '.join(reasons)}"]
@@ -280,24 +283,27 @@ def _good_rows(columns: dict[str, Column], path: Path) -> tuple[NDArray[np.bool_
 def known_from(
     rounds: Rounds, settled_at: str | None, together: str | None, sort: str | None
 ) -> NDArray[Any] | None:
-    """For each row the first row whose forecast may have learnt from its outcome, shape (T,); None: the next.
+    """For each row the first later row whose forecast may have learnt from its outcome, shape (T,).
+
+    None stands for the next row everywhere: each outcome was known before the next forecast.
 
     Parameters
     ----------
     rounds
         The rows, ordered by `sort`, with these columns in their frame.
     settled_at
-        A column that says when an outcome became known: in units of `sort`, or without that the number of a
-        row, from 0. Forecasts of later times, or rows, know it.
+        A column that says when an outcome became known: a time of the same kind as in `sort`, or, without
+        `sort`, the number of a row, from 0. Forecasts of later times, or rows, know the outcome.
     together
-        A column: outcomes become known after the last row with the same value.
+        A column whose equal values mark rows with a common end: their outcomes become known after the last
+        of them.
     sort
         The column of times of the forecasts.
 
     Raises
     ------
     ValueError
-        Both columns are named; an outcome has no such time, one before its forecast, or one that cannot be
+        If both columns are named; if an outcome's time is missing, lies before its forecast, or cannot be
         compared with `sort`.
     """
     import numpy as np
@@ -316,16 +322,18 @@ def known_from(
     if settled_at is None:
         return None
     by = None if sort is None else sort_column(sort)[0]
-    made = None if by is None else read_times(rounds.frame[by], by)
-    settled = read_times(rounds.frame[settled_at], f"{rounds.name}: column {settled_at!r}")
-    at, settles = in_time([settled], made, "--sort must name the column of the forecasts'")
-    known = np.searchsorted(at, settles, side="right")
+    forecast_times = None if by is None else read_times(rounds.frame[by], by)
+    outcome_times = read_times(rounds.frame[settled_at], f"{rounds.name}: column {settled_at!r}")
+    known_times, settles = in_time(
+        [outcome_times], forecast_times, "name the column of the forecasts' times with --sort"
+    )
+    known = np.searchsorted(known_times, settles, side="right")
     rounds.remarks.extend(unlearnt_remarks(known, len(known), f"--settled-at {settled_at}"))
     return known
 
 
 def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path, letters: bool) -> NDArray[np.intp]:
-    """The order of the rows by a column: of numbers, or times; of texts by their letters only if asked to."""
+    """The order of the rows by a column of numbers or times, or, with `letters`, by the letters of texts."""
     import numpy as np
 
     from onlinecal.tables.times import read_times

@@ -1,7 +1,9 @@
-"""Times as people have them, read in one way wherever they come from: files of any format, frames, lists.
+"""Columns of times from files, frames and lists, all read in the same way, and compared with each other.
 
-Texts are read if they can be read in one way: ISO 8601 and its usual variants, with a blank for the T, with
-`Z`, `UTC` or an offset, with fractions of seconds. A column of texts is never put in the order of letters.
+Texts are read if they can be read in only one way: as ISO 8601 and its usual variants, with a blank for the
+T, with `Z`, `UTC` or an offset, with fractions of seconds. Texts that are no times are refused: they are
+never put in the order of their letters. All times of a column are of one kind, and only times of the same
+kind are compared: numbers, times without a zone, times with a zone, or spans.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 
 from onlinecal.tables.columns import check_same_length
 from onlinecal.tables.frames import as_array, is_missing, missing_in
-from onlinecal.tables.numbers import MISSING, exact_numbers
+from onlinecal.tables.numbers import MISSING_WORDS, exact_numbers
 from onlinecal.texts import shown
 
 if TYPE_CHECKING:
@@ -30,12 +32,14 @@ ISO = (
     r"(?:\s*(Z|z|UTC|GMT|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?))?)?)?\s*$"
 )
 """Year, month, day, hour, minute, second, fraction and zone; a date alone is its first moment."""
-CLEAR = "write times as 2024-01-31 or 2024-01-31T09:30:00Z, as pandas.to_datetime(..., format=...) makes them"
+_WRITTEN_CLEARLY = (
+    "write times as 2024-01-31 or 2024-01-31T09:30:00Z, as pandas.to_datetime(..., format=...) makes them"
+)
 SHORT_YEAR = re.compile(r"^\s*\d{1,2}[-/. ](\d{1,2}|[A-Za-z]{3,9})[-/. ]\d{2}(\D|$)")
 TWO_WAYS = re.compile(r"^\s*\d{1,2}[-/. ]\d{1,2}[-/. ]\d{4}(\D|$)")
 NUMBER, CLOCK, INSTANT, SPAN = "numbers", "times without a zone", "times with a zone", "spans"
 MOST_MICROSECONDS = np.iinfo(np.int64).max // 1000
-"""What is beyond has no nanoseconds: years before 1677 and after 2262."""
+"""Times that are farther from 1970, before 1677 or after 2262, do not fit in 64 bits as nanoseconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,39 +51,41 @@ class Times:
     name
         What errors call it.
     kind
-        Numbers, times without or with a zone, or spans.
+        NUMBER, CLOCK, INSTANT or SPAN.
     values
-        Shape (T,): numbers as they are; of all else nanoseconds, or microseconds if `is_coarse`.
+        Shape (T,): numbers as they are; times and spans in nanoseconds, or in microseconds if `is_coarse`.
     missing
         Shape (T,): where there is no value.
-    given
-        Shape (T,): as they came, for errors.
+    as_given
+        Shape (T,): the values as they came, for errors.
+    is_coarse
+        Whether the times do not fit as nanoseconds.
     """
 
     name: str
     kind: str
     values: NDArray[Any]
     missing: NDArray[np.bool_]
-    given: Any
+    as_given: Any
     is_coarse: bool = False
 
     def shown(self, row: int) -> str:
         """The value of a row as errors show it."""
-        return str(self.given[row])
+        return str(self.as_given[row])
 
     def check_present(self, wanted: NDArray[np.bool_] | None = None) -> None:
-        """ValueError names the first row, of those that are wanted, that has no value."""
-        gone = self.missing if wanted is None else self.missing & wanted
-        if gone.any():
-            raise ValueError(f"{self.name} has no value at row {int(gone.argmax())}")
+        """Refuse a missing value in the wanted rows, by default in any; the error names its row."""
+        missing = self.missing if wanted is None else self.missing & wanted
+        if missing.any():
+            raise ValueError(f"{self.name} has no value at row {int(missing.argmax())}")
 
     @property
     def span(self) -> str:
-        """What a span of these times is, in words."""
-        return "a number, as times are" if self.kind == NUMBER else "a timedelta"
+        """What errors say that a span between such times must be."""
+        return "a number, in the unit of the times" if self.kind == NUMBER else "a timedelta"
 
     def later_by(self, span: Any, name: str) -> Times:
-        """So much later, by the name of what says so; ValueError for what is no span of these times."""
+        """Each time plus the span; ValueError, which calls the argument `name`, for what is no such span."""
         step = span
         if self.kind == NUMBER:
             good = isinstance(span, Real) and not isinstance(span, (bool, np.timedelta64))
@@ -89,7 +95,7 @@ class Times:
             step = step // timedelta(microseconds=1) * (1 if self.is_coarse else 1000) if good else None
         if not good:
             raise ValueError(
-                f"{name} must be a span, {self.span}, or have a time for each row, got {shown(span)}"
+                f"{name} must be a span ({self.span}) or have a time for each row, got {shown(span)}"
             )
         if not step >= 0:
             raise ValueError(
@@ -100,23 +106,23 @@ class Times:
 
 
 class RowNumbers(Times):
-    """What stands for times where none are given."""
+    """The numbers of the rows, which stand for times where none are given."""
 
     span = "a number of rows"
 
 
 def row_numbers(length: int) -> Times:
-    """0, 1, ..., what stands for times where none are given."""
+    """0, 1, ..., length - 1, which stand for times where none are given."""
     rows = np.arange(length)
     return RowNumbers("row", NUMBER, rows, np.zeros(length, bool), rows)
 
 
-def read_times(given: Any, name: str, length: int | None = None) -> Times:
-    """A column of times, or of numbers that stand for such.
+def read_times(column: Any, name: str, length: int | None = None) -> Times:
+    """A column of times, or of numbers that stand for times.
 
     Parameters
     ----------
-    given
+    column
         Numbers, dates, datetimes, spans or texts, of any kind that `as_array` reads.
     name
         What errors call it.
@@ -126,44 +132,44 @@ def read_times(given: Any, name: str, length: int | None = None) -> Times:
     Raises
     ------
     ValueError
-        Names the first row that holds something else, or a text that can be read in two ways or in none, and
-        says what to do.
+        For a row that holds something else, or a text that can be read in two ways or cannot be read at all.
+        The error names the first such row and says what to do.
     """
-    array = as_array(given, name)
+    array = as_array(column, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim > 1:
         raise ValueError(f"{name} must be one column, with a time for each row, got shape {array.shape}")
     if array.ndim == 0:
-        raise ValueError(f"{name} must have a time for each row, got {shown(given)}")
+        raise ValueError(f"{name} must have a time for each row, got {shown(column)}")
     if length is not None:
         check_same_length(range(length), array, f"probabilities and {name}")
     if array.dtype.kind in "iuf":
         return Times(name, NUMBER, array, missing_in(array), array)
     if array.dtype.kind in "mM":
-        return _of_numpy(name, SPAN if array.dtype.kind == "m" else _zone_of(given), array, array)
+        return _of_numpy(name, SPAN if array.dtype.kind == "m" else _zone_of(column), array, array)
     values, missing = array.tolist(), missing_in(array)
-    kinds = {type(value) for value, gone in zip(values, missing, strict=True) if not gone}
+    kinds = {type(value) for value, is_gap in zip(values, missing, strict=True) if not is_gap}
     if not kinds:
         return Times(name, NUMBER, np.zeros(len(array)), np.ones(len(array), bool), array)
     if kinds == {str}:
         return _of_texts(name, array)
     if all(issubclass(kind, (int, float)) and kind is not bool for kind in kinds):
-        numbers, gone = exact_numbers(array)
-        return Times(name, NUMBER, numbers, gone, array)
+        numbers, missing = exact_numbers(array)
+        return Times(name, NUMBER, numbers, missing, array)
     return _of_objects(name, array, missing)
 
 
-def _zone_of(given: Any) -> str:
-    """Whether what was given as a column of times knows their zone."""
-    kind: Any = getattr(given, "dtype", getattr(given, "type", None))
+def _zone_of(column: Any) -> str:
+    """The kind of a column of times: INSTANT if its type has a zone, else CLOCK."""
+    kind: Any = getattr(column, "dtype", getattr(column, "type", None))
     zone = getattr(kind, "tz", None) or getattr(kind, "time_zone", None)
     zone = zone or getattr(getattr(kind, "pyarrow_dtype", None), "tz", None)
     return INSTANT if zone else CLOCK
 
 
-def _of_numpy(name: str, kind: str, array: NDArray[Any], given: Any) -> Times:
-    """Times of numpy in any unit: in nanoseconds, where that is not too fine for the years there are."""
+def _of_numpy(name: str, kind: str, array: NDArray[Any], as_given: Any) -> Times:
+    """Times of numpy in any unit, as nanoseconds, or as microseconds if years are too far off for those."""
     missing = np.isnat(array)
     code = array.dtype.kind
     unit = np.datetime_data(array.dtype)[0]
@@ -171,14 +177,14 @@ def _of_numpy(name: str, kind: str, array: NDArray[Any], given: Any) -> Times:
         raise ValueError(f"{name} must have a unit, as numpy.timedelta64(1, 'h') has, got {array.dtype}")
     coarse = np.where(missing, np.zeros((), f"{code}8[us]"), array.astype(f"{code}8[us]")).astype(np.int64)
     if (np.abs(coarse) > MOST_MICROSECONDS - 1).any():
-        return Times(name, kind, coarse, missing, given, True)
+        return Times(name, kind, coarse, missing, as_given, True)
     fine = np.where(missing, np.zeros((), f"{code}8[ns]"), array.astype(f"{code}8[ns]")).astype(np.int64)
-    return Times(name, kind, fine, missing, given)
+    return Times(name, kind, fine, missing, as_given)
 
 
 def _of_objects(name: str, array: NDArray[Any], missing: NDArray[np.bool_]) -> Times:
-    """Dates, datetimes and spans, row by row."""
-    kinds: dict[int, str] = {}
+    """Dates, datetimes and spans, read row by row; all must be of the same kind."""
+    column_kind: str | None = None
     stamps: list[Any] = [None] * len(array)
     for row in np.flatnonzero(~missing).tolist():
         value = array[row]
@@ -188,11 +194,12 @@ def _of_objects(name: str, array: NDArray[Any], missing: NDArray[np.bool_]) -> T
             kind = CLOCK if getattr(value, "tzinfo", None) is None else INSTANT
         else:
             raise ValueError(
-                f"{name} must hold times, or numbers that stand for such, got {shown(value)} at row {row}"
+                f"{name} must hold times, or numbers that stand for times, got {shown(value)} at row {row}"
             )
-        if kinds.setdefault(0, kind) != kind:
+        column_kind = column_kind or kind
+        if kind != column_kind:
             raise ValueError(
-                f"{name} must hold times of one kind, got {kinds[0]}, and {shown(value)} at row {row}"
+                f"{name} must hold times of one kind, got {column_kind}, and {shown(value)} at row {row}"
             )
         if kind == INSTANT:
             try:
@@ -200,15 +207,18 @@ def _of_objects(name: str, array: NDArray[Any], missing: NDArray[np.bool_]) -> T
             except OverflowError as error:
                 text = f"{name} has {shown(str(value))} at row {row}, which is out of Python's years in UTC"
                 raise ValueError(text) from error
-        # those of pandas have nanoseconds
+        # stamps of pandas keep their nanoseconds
         is_pandas = hasattr(value, "to_numpy")
         stamps[row] = value.to_numpy() if is_pandas else np.array(value, _numpy_kind(value))[()]
-    gap = np.timedelta64("NaT", "us") if kinds[0] == SPAN else np.datetime64("NaT", "us")
-    return _of_numpy(name, kinds[0], np.array([gap if one is None else one for one in stamps]), array)
+    assert column_kind is not None, "the caller has checked that some value is there"
+    gap = np.timedelta64("NaT", "us") if column_kind == SPAN else np.datetime64("NaT", "us")
+    return _of_numpy(
+        name, column_kind, np.array([gap if stamp is None else stamp for stamp in stamps]), array
+    )
 
 
 def _numpy_kind(value: Any) -> str | None:
-    """The kind of numpy's times for a value of Python's; None for what is one of numpy's."""
+    """The dtype of numpy for a time or span of Python's; None for a value of numpy's, which has its own."""
     if isinstance(value, np.generic):
         return None
     return "m8[us]" if isinstance(value, timedelta) else "M8[us]"
@@ -219,21 +229,22 @@ def _of_texts(name: str, array: NDArray[Any]) -> Times:
     import polars as pl
 
     texts = pl.Series([None if is_missing(text) else text for text in array.tolist()], dtype=pl.String)
-    missing = (texts.is_null() | texts.str.strip_chars().str.to_lowercase().is_in(list(MISSING))).to_numpy()
-    numbers, gone = exact_numbers(texts)
-    if (gone == missing).all():
-        return Times(name, NUMBER, numbers, gone, array)
+    bare = texts.str.strip_chars().str.to_lowercase()
+    missing = (texts.is_null() | bare.is_in(list(MISSING_WORDS))).to_numpy()
+    numbers, not_numbers = exact_numbers(texts)
+    if (not_numbers == missing).all():
+        return Times(name, NUMBER, numbers, missing, array)
     values, bad, zoned = _parsed(texts)
     bad &= ~missing
     if bad.any():
         row = int(bad.argmax())
-        raise ValueError(f"{name} has {shown(str(array[row]))} at row {row}, {_reason(array[row])}: {CLEAR}")
+        text = f"{name} has {shown(str(array[row]))} at row {row}, {_reason(array[row])}"
+        raise ValueError(f"{text}: {_WRITTEN_CLEARLY}")
     known = zoned[~missing]
     if known.any() and not known.all():
         row = int((~zoned & ~missing).argmax())
-        raise ValueError(
-            f"{name} has {shown(str(array[row]))} at row {row}, without a zone where others have one: {CLEAR}"
-        )
+        text = f"{name} has {shown(str(array[row]))} at row {row}, without a zone where others have one"
+        raise ValueError(f"{text}: {_WRITTEN_CLEARLY}")
     return _of_numpy(name, INSTANT if known.any() else CLOCK, values, array)
 
 
@@ -247,10 +258,10 @@ def _reason(text: str) -> str:
 
 
 def _parsed(texts: pl.Series) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Times in nanoseconds or microseconds, UTC; which are none; and which have a zone, shape (T,) each."""
+    """Times in nanoseconds or microseconds, UTC; which texts are no times; which have a zone; each (T,)."""
     import polars as pl
 
-    # a column of days has few of them
+    # each different text is read once: a long column of days has few of them
     known = texts.unique(maintain_order=True)
     parts = known.str.extract_groups(ISO).struct.unnest()
     parts.columns = ["year", "month", "day", "hour", "minute", "second", "fraction", "zone"]
@@ -263,7 +274,7 @@ def _parsed(texts: pl.Series) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[
     least = {"month": "1", "day": "1", "hour": "0", "minute": "0", "second": "0"}
     two_digits = [pl.col(name).fill_null(value).str.zfill(2) for name, value in least.items()]
     written = pl.concat_str(["year", *two_digits], separator=" ")
-    # what no calendar or clock has is null
+    # a moment that no calendar or clock has becomes null
     local = written.str.to_datetime("%Y %m %d %H %M %S", time_unit="us", strict=False)
     moments = parts.select(
         at=local - pl.duration(minutes=sign * (hours * 60 + minutes)),
@@ -288,7 +299,7 @@ def _parsed(texts: pl.Series) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[
 
 
 def in_one_unit(columns: list[Times]) -> list[NDArray[Any]]:
-    """Numbers of each column that can be compared with those of the others; ValueError if they cannot."""
+    """The values of all columns in the same unit; ValueError if the columns are of different kinds."""
     first = columns[0]
     for other in columns[1:]:
         if other.kind != first.kind and not other.missing.all():
@@ -297,9 +308,9 @@ def in_one_unit(columns: list[Times]) -> list[NDArray[Any]]:
                 f"{first.kind}, as {_example(first)}"
             )
     if first.kind == NUMBER:
-        return [one.values for one in columns]
-    is_coarse = any(one.is_coarse for one in columns)
-    return [one.values // 1000 if is_coarse and not one.is_coarse else one.values for one in columns]
+        return [times.values for times in columns]
+    is_coarse = any(times.is_coarse for times in columns)
+    return [times.values // 1000 if is_coarse and not times.is_coarse else times.values for times in columns]
 
 
 def _example(times: Times) -> str:
@@ -309,38 +320,38 @@ def _example(times: Times) -> str:
 def in_time(
     others: Sequence[Times], made: Times | None, advice: str, wanted: NDArray[np.bool_] | None = None
 ) -> list[NDArray[Any]]:
-    """Times of the forecasts, and of what follows them, as numbers that can be compared; each of shape (T,).
+    """Times of the forecasts, and of what follows them, as numbers in one unit; each of shape (T,).
 
     Parameters
     ----------
     others
-        Times of something that follows the row's forecast: in units of `made`, or without those the number of
-        a row.
+        Columns of times of something that follows the row's forecast. They are of the same kind as `made`;
+        if that is None they are row numbers.
     made
-        When the forecasts were made.
+        When the forecasts were made; None: in the order of the rows.
     advice
-        What to do where times take the place of row numbers.
+        What an error says to do where `others` are times and `made` is None.
     wanted
-        In which rows the first of the others must have a time, shape (T,); in the rest it is the forecast's.
-        None: in all.
+        In which rows the first of the others must have a time, shape (T,); in the other rows it becomes the
+        forecast's time. None: in all rows.
 
-    Raises ValueError for a missing time, for times that decrease, that cannot be compared, or that are before
-    the row's own forecast.
+    Raises ValueError for a missing time, for times of forecasts that decrease, for times that cannot be
+    compared, and for a time before the row's own forecast.
     """
     if made is None:
         for times in others:
-            whole = times.kind == NUMBER and not (times.values % 1 != 0)[~times.missing].any()
-            if not whole:
+            are_rows = times.kind == NUMBER and not (times.values % 1 != 0)[~times.missing].any()
+            if not are_rows:
                 raise ValueError(
-                    f"{times.name} holds no row numbers but {_example(times)}: of times, {advice}"
+                    f"{times.name} must hold row numbers, got {_example(times)}: if these are times, {advice}"
                 )
     own = row_numbers(len(others[0].values)) if made is None else made
     own.check_present()
     for place, times in enumerate(others):
         times.check_present(None if place else wanted)
-    at, *found = in_one_unit([own, *others])
+    at, *moments = in_one_unit([own, *others])
     if wanted is not None:
-        found[0] = np.where(wanted, found[0], at)
+        moments[0] = np.where(wanted, moments[0], at)
     falls = at[1:] < at[:-1]
     if falls.any():
         row = int(falls.argmax()) + 1
@@ -348,7 +359,7 @@ def in_time(
             f"{own.name} must not decrease, got {own.shown(row)} at row {row} after {own.shown(row - 1)}: "
             "sort the rows"
         )
-    for times, numbers in zip(others, found, strict=True):
+    for times, numbers in zip(others, moments, strict=True):
         early = numbers < at
         if early.any():
             row = int(early.argmax())
@@ -357,4 +368,4 @@ def in_time(
                 f"{times.name} has {times.shown(row)} at row {row}, before the forecast itself, which is of "
                 f"{forecast}"
             )
-    return [at, *found]
+    return [at, *moments]

@@ -1,4 +1,4 @@
-"""Files that are written whole: a file is not there, or the old one, or complete."""
+"""Writing of whole files: at any moment a path holds no file, the old file, or the complete new file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def whole(path: Path, give_name: Callable[[Path, Path], object] = os.replace) -> Iterator[Path]:
-    """Where to write a file that gets its name at the end of the block, in place of an old one by default.
+    """A path to write to; what stands there at the end of the block gets the name `path`.
 
-    That is in a folder beside it with a name that nobody has; it is gone when the block fails.
+    The path lies in a new folder beside `path`, which is removed at the end, also when the block fails.
+    `give_name` moves the file; by default it replaces an old one.
     """
     with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-") as folder:
         part = Path(folder) / path.name
@@ -26,7 +27,7 @@ def whole(path: Path, give_name: Callable[[Path, Path], object] = os.replace) ->
 
 
 def write_table(table: pl.DataFrame, path: Path) -> Path:
-    """Write a table in the format of the path's extension; it appears when it is complete."""
+    """Write a table as CSV or Parquet, by the path's extension; the file appears when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as part:
         if path.suffix == ".csv":
@@ -37,6 +38,6 @@ def write_table(table: pl.DataFrame, path: Path) -> Path:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that is either not there, or the old one, or complete."""
+    """Write bytes to a file, which appears when it is complete."""
     with whole(path) as part:
         part.write_bytes(content)

@@ -102,7 +102,7 @@ def settling_of(
         columns.append(_due_times(due, made, length))
     # of an outcome that is missing, `settled_at` need not say anything
     wanted = None if settled_at is None else came
-    own, *told = in_time(columns, made, "give the forecasts' as times=", wanted)
+    own, *told = in_time(columns, made, "give the times of the forecasts as times=", wanted)
     settles = own if settled_at is None else told[0]
     known = rows + 1 if settled_at is None else np.searchsorted(own, settles, side="right")
     waits, silent = came, nowhere

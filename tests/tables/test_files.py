@@ -108,12 +108,12 @@ def test_columns_are_read_as_said(tmp_path, options, text, p, y, remark):
 @pytest.mark.parametrize(
     ("name", "text", "options", "words"),
     [
-        ("a.txt", "p\n1\n", {}, 'cannot tell what .* Standard input, "-", is read without one'),
+        ("a.txt", "p\n1\n", {}, 'cannot tell the format of .* Standard input, "-", needs no extension'),
         ("a.parquet", "p\n1\n", {}, "cannot be read as parquet"),
         ("a.csv", "p,y\n", {}, "holds no rounds"),
         ("a.csv", " \n\n", {}, "holds no rounds"),
         ("a.csv", "p,y\n0.5,1\n1,maybe\n", {}, "'y' must be 0, 1 or boolean, got 'maybe' at row 1"),
-        ("a.csv", "p;y\n0,5;1\n", {}, "got '0,5' at row 0: a decimal comma"),
+        ("a.csv", "p;y\n0,5;1\n", {}, "got '0,5' at row 0: is this a decimal comma"),
         ("a.csv", "p,y\n0,5,1\n", {}, "row 0 has more fields than the header, 3 for 2: decimal commas"),
         ("a.csv", "0.5,1\n0.3,0\n", {}, "has no header"),
         ("a.csv", "p,y\n50,1\n", {}, r"are they percentages \(--scale percent\)"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from onlinecal.tables.classes import read_table
 from onlinecal.tables.files import read_columns, read_frame
-from onlinecal.tables.names import FORECASTS, OUTCOMES, usual
+from onlinecal.tables.names import FORECAST_NAMES, OUTCOME_NAMES, usual
 from onlinecal.tables.rounds import Reading, read_rounds
 from tests.properties import examples
 
@@ -162,8 +162,8 @@ def test_two_columns_of_a_name_that_nobody_asks_for_are_left_alone(tmp_path):
 
 @pytest.mark.parametrize("name", ["probwin", "forecast_prob", "Probability Yes", "FORECAST", "y-prob"])
 def test_usual_names_are_found_however_their_words_are_written(name):
-    assert usual(["id", name, "won"], FORECASTS) == name
-    assert usual(["id", name, "Home Won"], OUTCOMES) == "Home Won"
+    assert usual(["id", name, "won"], FORECAST_NAMES) == name
+    assert usual(["id", name, "Home Won"], OUTCOME_NAMES) == "Home Won"
 
 
 @pytest.mark.parametrize(
@@ -190,6 +190,6 @@ def test_a_header_may_begin_with_a_hash(tmp_path):
 def test_decimal_commas_are_told_from_other_texts_in_tables_of_classes_too(tmp_path):
     (tmp_path / "a.csv").write_text("p_a;p_b;label\n0,25;0,75;a\n")
     with pytest.raises(
-        ValueError, match="column 'p_a' must hold numbers, got '0,25' at row 0: a decimal comma"
+        ValueError, match="column 'p_a' must hold numbers, got '0,25' at row 0: is this a decimal comma"
     ):
         read_table(tmp_path / "a.csv")

@@ -410,7 +410,7 @@ UNREAD = {
     "no order": lambda: {0.25, 0.5},
     "the text": lambda: "forecasts.csv",
     "toarray\\(\\)": lambda: pytest.importorskip("scipy.sparse").csr_matrix(FORECASTS),
-    "too long|of shape \\(T, N\\)": lambda: [10**400] + [0] * (N - 1),
+    "too large for a float|of shape \\(T, N\\)": lambda: [10**400] + [0] * (N - 1),
     "the fields x": lambda: np.zeros(N, [("x", float)]),
 }
 

@@ -244,7 +244,10 @@ OF_COLUMNS = [
     ({"outcomes": [0, 1, 2, 0]}, "outcomes must be 0/1 or boolean, got 2 at row 2"),
     ({"outcomes": [0, 1, 0.5, 0]}, "outcomes must be 0/1 or boolean, got 0.5 at row 2"),
     ({"settled_at": [0, 0, 2, 3]}, "settled_at has 0 at row 1, before the forecast .* of row 1"),
-    ({"settled_at": [0, 1.5, 2, 3]}, "settled_at holds no row numbers .* give the forecasts' as times="),
+    (
+        {"settled_at": [0, 1.5, 2, 3]},
+        "settled_at must hold row numbers, .* give the times of the forecasts as times=",
+    ),
     ({"settled_at": [0, None, 2, 3]}, "settled_at has no value at row 1"),
     ({"settled_at": [1, 2, 2, 4], **TIMES}, "settled_at has 2 at row 2, before .* of times 3"),
     ({"settled_at": [9, 9, 9, 9], "times": [1, 3, 2, 4]}, "times must not decrease, got 2 at row 2 after 3"),

@@ -146,7 +146,7 @@ def test_labels_come_when_their_column_says(tmp_path):
     assert scores(*file, "--settled-at", "at") == scores(*file, "--late", 5)
     for options, words in (
         ("--settled-at t", "has 3.0 at row 4, before the forecast itself, which is of row 4"),
-        ("--settled-at p", "holds no row numbers"),
+        ("--settled-at p", "must hold row numbers"),
         ("--settled-at at --together t", "exclude each other"),
         ("--together t --late 1", "--late excludes"),
         ("--settled-at day --sort at", "column 'day' has 'day one' at row 0, which cannot be read as a time"),
