@@ -1,14 +1,13 @@
-"""What compiled loops need to know of a forecaster: six plain functions over one flat memory.
+"""What compiled loops need to know of a forecaster: `Rules`, a few plain functions over one flat memory.
 
 Duels and replays drive every forecaster through these, so that any of them can meet any adversary in one
-compiled loop. Grid machines (`cells`) and mixing machines (`mixing`) come as `Rules`; whatever else can
-be said of a forecaster stays with its class.
+compiled loop. Grid machines (`binary.cells`) and mixing machines (`baselines.mixing`) come as `Rules`.
+Whatever else can be said of a forecaster stays with its class.
 
-Whether rounds may have hints, said when a forecaster is made; and its settings where nobody sets them.
-
+This module also has the slack and the report of a forecaster whose user sets none, with and without hints.
 Slack 1/2 and the midpoint have the least guarantee, but with hints they cost skill. So a forecaster that
-follows hints has more slack, reports the hints themselves, and a grid that tunes itself refines more eagerly
-(docs/theory.md, Theorem 12a). What is set is never changed.
+follows hints has more slack and reports the hints themselves, and a grid that tunes itself refines more
+eagerly (docs/theory.md, Theorem 12a). What a user sets is never changed.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.binary.cells import Report
 
 NO_ROOM, DONE = -1, 0
-"""How an entry point says that a memory has no room for the round: it answers NO_ROOM, a negative number, and
-has changed nothing. Whoever called lets the memory grow and calls again. Else it answers what it is for,
-which is never negative; DONE if that is nothing. A replay answers how many rounds it has played by then."""
+"""What entry points answer. NO_ROOM means that the memory has no room for the round, and that nothing was
+changed: the caller lets the memory grow and calls again. All other answers are results, which are never
+negative; DONE is the answer of an entry point without a result. A replay answers how many rounds it has
+played before there was no room."""
 
 
 @kernel_part
@@ -33,24 +33,24 @@ def ignore_late(memory: Any, others: int) -> None:
 
 
 class Rules(NamedTuple):
-    """A forecaster's rules; all of them can be compiled (`register_jitable`).
+    """A forecaster's rules; all of them can be compiled (`kernel_part` or `inlined`).
 
     has_room(memory) -> bool
         Whether one more round can be settled before the memory has to grow.
     announce(memory, hint, u) -> (a, b, forecast, shown)
-        The coming round: two integers that `settle` wants back, the forecast, and what somebody sees who
-        does not see its draw (the mean forecast). hint < 0 means there is none; u is a uniform draw in
+        The coming round: two integers that `settle` wants back, the forecast, and the mean forecast, which
+        somebody sees who does not see the draw. hint < 0 means that there is none; u is a uniform draw in
         [0, 1), which deterministic forecasters leave alone.
     settle(memory, a, b, outcome, forecast) -> None
         Learn the outcome of a round.
     point(memory, a, b, outcome, forecast) -> float
         The value that the round is charged to; for most forecasters their forecast.
     certificate_rises(memory, a, b, forecast, seen) -> (rise_zero, rise_one)
-        By how much the certificate would rise with either outcome; the expected rise unless the draw is seen.
+        By how much the certificate would rise with either outcome; unless the draw is `seen`, on average.
     certificate(memory) -> float
         A proven upper bound on the distance to calibration so far, a sum over rounds.
     note_late(memory, others) -> None
-        Before a round is announced: so many other forecasts are open.
+        Called before a round is announced, with the number of other forecasts that are open.
     """
 
     has_room: Callable[..., bool]
@@ -66,8 +66,8 @@ SLACK_WITHOUT_HINTS = 0.5
 REPORT_WITHOUT_HINTS: Report = "midpoint"
 
 SLACK_WITH_HINTS, SLACK_ON_FIXED_GRIDS = 1.5, 1.0
-"""1.5 costs the self-tuning grid least skill for its certificate; 1 is enough on a grid that does not depend
-on what comes, and suits the number of cells that is best for slack 1/2 and the midpoint: c/d is the same."""
+"""On the self-tuning grid 1.5 is the best exchange of skill for certificate. On a fixed grid 1 is enough, and
+suits the number of cells that is best for slack 1/2 and the midpoint, since c/d is the same."""
 REPORT_WITH_HINTS: Report = "hint"
 
 
@@ -80,6 +80,6 @@ def check_hints(hints: Any, report: Any) -> None:
 
 
 def check_expected(hints: bool, name: str) -> None:
-    """Refuse hints, called `name`, that are given to a forecaster which was made without."""
+    """Refuse hints, in the argument `name`, for a forecaster that was made without them."""
     if not hints:
         raise ValueError(f"{name} must be None for a forecaster without hints: make it with hints=True")

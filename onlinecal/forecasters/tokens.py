@@ -1,4 +1,8 @@
-"""A forecast as a token: issued now, settled when its outcome is known; and those that are open."""
+"""A forecast as a token, which is issued now and settled when its outcome is known.
+
+A forecaster numbers its tokens and knows which of them are open, that is neither settled nor withdrawn. Each
+token can be settled or withdrawn once.
+"""
 
 from __future__ import annotations
 
@@ -103,9 +107,9 @@ class OpenForecasts:
         return serial, self._issuer
 
     def check(self, forecast: Any) -> None:
-        """Refuse what is no token, a token of another forecaster, and one that is no longer open."""
+        """ValueError for anything but an open token of this forecaster."""
         if not isinstance(forecast, self._kind):
-            # by its kind: it may be features
+            # only its type is shown: it may hold the features of a row
             got = type(forecast).__name__
             raise ValueError(f"forecast must be a {self._kind.__name__} that forecast() issued, got {got}")
         serial, issuer = forecast.serial, forecast.issuer
@@ -115,7 +119,7 @@ class OpenForecasts:
             raise ValueError(f"forecast {serial} has been settled before: {forecast!r}")
 
     def close(self, forecast: Any) -> None:
-        """A token that `check` accepts is open no longer."""
+        """Close a token that `check` accepts."""
         self._open.remove(forecast.serial)
 
 

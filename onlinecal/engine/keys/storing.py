@@ -46,8 +46,7 @@ from onlinecal.engine.keys.playing import (
 from onlinecal.engine.watch.account import N_STAKES
 from onlinecal.engine.watch.account import SIZE as ACCOUNT
 from onlinecal.forecasters.binary.cells import END
-from onlinecal.forecasters.binary.windows import ENTRY, HELD, RING, ROOM
-from onlinecal.forecasters.binary.windows import FIRST as OLDEST
+from onlinecal.forecasters.binary.windows import ENTRY_LENGTH, HELD, OLDEST, RING, RING_LENGTH
 from onlinecal.restoring import require
 from onlinecal.steering.binary import CURVES, FEATURES, TICKET
 from onlinecal.steering.trust import SIZE, new_steering
@@ -121,10 +120,10 @@ def gather_lanes(arrays: Any, first_lane: int, out: Any, at: int) -> int:
             at += 1
         for i in range(rounds):
             place = heap[table + OLDEST] + i
-            if place >= heap[table + ROOM]:
-                place -= heap[table + ROOM]
-            for j in range(ENTRY):
-                out[at] = signed(heap[table + RING + ENTRY * place + j])
+            if place >= heap[table + RING_LENGTH]:
+                place -= heap[table + RING_LENGTH]
+            for j in range(ENTRY_LENGTH):
+                out[at] = signed(heap[table + RING + ENTRY_LENGTH * place + j])
                 at += 1
         lane = fields[lane, NEXT_LANE]
     return at
@@ -278,13 +277,13 @@ class WordReader:
 def read_lanes(words: WordReader) -> tuple[list[tuple[int, Ints, Ints]], int, bool]:
     """The lanes that come first, how many forecasts are open, and whether hints are steered.
 
-    Of a lane: how late its labels were at most, its memory, and the rounds in its window, (n, ENTRY).
+    Of a lane: how late its labels were at most, its memory, and the rounds in its window, (n, ENTRY_LENGTH).
     """
     n_lanes, n_open, steered = words.ints(HEADER).tolist()
     lanes = []
     for _ in range(n_lanes):
         late, length, rounds = words.ints(PER_LANE).tolist()
-        lanes.append((late, words.ints(length), words.ints(ENTRY * rounds).reshape(-1, ENTRY)))
+        lanes.append((late, words.ints(length), words.ints(ENTRY_LENGTH * rounds).reshape(-1, ENTRY_LENGTH)))
     return lanes, n_open, bool(steered)
 
 

@@ -1,11 +1,12 @@
-"""The baselines on a grid {0, 1/m, ..., 1}: what they share, and one after another their rules.
+"""The baselines on a grid {0, 1/m, ..., 1}: what they share, and then the rules of each.
 
 Most of them choose between two neighbouring grid points, one that leans up and one that leans down. Walk the
 grid from 0 to 1: the first point cannot lean down, the last cannot lean up. So there is a point that leans
-neither way, which may be forecast as it is, or two neighbours that lean towards each other. Foster draws one
-of the two; so do Foster and Hart, but for them every error counts, however small, and leans are average
-errors; Gupta and Ramdas, who answer after the outcome, pick the one that it suits. Foster and Vohra have no
-internal regret: their draw is the stationary distribution of a chain that follows regrets.
+neither way, which may be forecast as it is, or there are two neighbours that lean towards each other.
+
+Foster draws one of the two. So do Foster and Hart, but their leans are average errors, and every error
+counts, however small. Gupta and Ramdas answer after the outcome, with the point that it suits. Foster and
+Vohra have no internal regret: their draw is the stationary distribution of a chain that follows regrets.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from numpy.typing import NDArray
 
 from onlinecal.compiling import inlined
 from onlinecal.forecasters.baselines.mixing import (
+    FIRST_SETTING,
     POINTS,
-    SETTINGS,
-    SUPPORT,
+    SUPPORT_SIZE,
     Baseline,
     Memory,
     count,
@@ -37,17 +38,17 @@ from onlinecal.forecasters.baselines.mixing import (
 from onlinecal.validation import check_count
 
 MOST_CELLS = 1 << 20
-HERE = SETTINGS
-"""Where the last mixture of neighbours was: the search starts from there."""
-RATE = SETTINGS
-"""The step size of gradient steps."""
-NO_GAIN = 1e-12
-"""Relative size of an improvement that is not worth another point."""
+LAST_PLACE = FIRST_SETTING
+"""The setting that has the place of the last mixture of neighbours, from which the next search starts."""
+STEP_SIZE = FIRST_SETTING
+"""The setting of another machine, which has the size of gradient steps."""
+LEAST_IMPROVEMENT = 1e-12
+"""A smaller improvement, relative to the rises, is not worth another point."""
 
 
 @inlined
 def error(memory: Memory, place: int) -> float:
-    """-alpha, the sum of (y - i/m) at grid point i, in units of 1/(2m): a whole number."""
+    """The sum of (y - i/m) at grid point i, which is -alpha, in units of 1/(2m): a whole number."""
     m = int(memory[POINTS]) - 1
     return 2.0 * (m * ones(memory, place) - place * count(memory, place))
 
@@ -60,21 +61,21 @@ def mean_error(memory: Memory, place: int) -> float:
 
 
 @inlined
-def beyond(off: float, excused: float) -> float:
-    """What of an error is not excused, with its sign."""
-    if off > excused:
-        return off - excused
-    if off < -excused:
-        return off + excused
+def beyond(off: float, tolerance: float) -> float:
+    """The part of an error that is beyond the tolerance, with its sign."""
+    if off > tolerance:
+        return off - tolerance
+    if off < -tolerance:
+        return off + tolerance
     return 0.0
 
 
 @inlined
 def lean(memory: Memory, place: int) -> float:
-    """By how much the error exceeds what half a cell a round excuses, with its sign, in units of 1/(2m).
+    """By how much the error exceeds half a cell for each round, with its sign, in units of 1/(2m).
 
-    Positive: more ones came than the point can stand for; negative: fewer; 0: the average outcome is
-    within 1/(2m). The point 0 never leans down, the point 1 never up.
+    A lean is positive if the average outcome is more than 1/(2m) above the point, negative if it is more than
+    that below it, else 0. The point 0 never leans down, the point 1 never up.
     """
     return beyond(error(memory, place), count(memory, place))
 
@@ -83,8 +84,8 @@ def lean(memory: Memory, place: int) -> float:
 def hedge(memory: Memory, place: int, below: float, above: float) -> None:
     """Mix a point that leans up (below > 0) with its upper neighbour, which leans down (above < 0).
 
-    The weights are such that neither outcome makes things worse in expectation, but for the width of the
-    cell: below * weight = -above * (1 - weight).
+    The weights make the expected lean 0, below * weight = -above * (1 - weight). So neither outcome makes
+    things worse in expectation by more than the width of the cell.
     """
     play_two(memory, place, -above / (below - above), place + 1)
 
@@ -104,7 +105,7 @@ class GridBaseline(Baseline):
     Raises
     ------
     ValueError
-        For parameters that are not of this kind; the message names parameter and value.
+        If a parameter is not of this kind; the message names parameter and value.
     """
 
     randomised = True
@@ -128,9 +129,9 @@ class GridBaseline(Baseline):
         return new_memory(np.arange(m + 1) / m)
 
     def expected_ece(self, rounds: int) -> float:
-        """What the expected ECE cannot exceed while the draws are hidden, a sum over rounds.
+        """A bound on the expected ECE while the draws are hidden, a sum over rounds.
 
-        Unless a class says otherwise, T/(2m) + sqrt((m + 1) T).
+        It is T/(2m) + sqrt((m + 1) T) unless a class says otherwise.
         """
         m = self.n_points - 1
         return rounds / (2 * m) + math.sqrt((m + 1) * rounds)
@@ -146,20 +147,20 @@ def between_neighbours(leaning: Callable[[Memory, int], float]) -> Callable[[Mem
 
     @inlined
     def mix(memory: Memory) -> None:
-        here = int(memory[HERE])
-        mine = leaning(memory, here)
-        while mine > 0.0:
-            above = leaning(memory, here + 1)
-            if above < 0.0:
+        place = int(memory[LAST_PLACE])
+        lean_here = leaning(memory, place)
+        while lean_here > 0.0:
+            lean_above = leaning(memory, place + 1)
+            if lean_above < 0.0:
                 break
-            here, mine = here + 1, above
-        while mine < 0.0:
-            here, mine = here - 1, leaning(memory, here - 1)
-        memory[HERE] = here
-        if mine == 0.0:
-            play_one(memory, here)
+            place, lean_here = place + 1, lean_above
+        while lean_here < 0.0:
+            place, lean_here = place - 1, leaning(memory, place - 1)
+        memory[LAST_PLACE] = place
+        if lean_here == 0.0:
+            play_one(memory, place)
         else:
-            hedge(memory, here, mine, leaning(memory, here + 1))
+            hedge(memory, place, lean_here, leaning(memory, place + 1))
 
     return mix
 
@@ -177,13 +178,13 @@ class FosterForecaster(GridBaseline):
     """
 
     machine = mixing_rules(between_neighbours(lean))
-    places = (HERE,)
+    places = (LAST_PLACE,)
 
 
 class FosterHartForecaster(GridBaseline):
     """Draws between neighbouring grid points whose average errors differ in sign: hedging the forecast.
 
-    Like Foster's, but without a tolerance: every error is worked off. While the draws are hidden,
+    It is like Foster's, but without a tolerance: every error is worked off. While the draws are hidden,
     E[ECE] <= T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))): the sum over points of (average error)^2 times
     rounds grows in expectation by at most 1/(4m^2) a round, and by 1/n the nth time a point is drawn.
 
@@ -193,7 +194,7 @@ class FosterHartForecaster(GridBaseline):
     """
 
     machine = mixing_rules(between_neighbours(mean_error))
-    places = (HERE,)
+    places = (LAST_PLACE,)
 
     def expected_ece(self, rounds: int) -> float:
         """T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))), the logarithm being 0 if T is less than m + 1."""
@@ -205,9 +206,9 @@ class FosterHartForecaster(GridBaseline):
 class PowerOfTwoChoices(GridBaseline):
     """A reference that names two neighbouring points, looks at the outcome, and answers with one of them.
 
-    No forecaster, since it peeks: without any draw its ECE is at most T/(2m) + m + 1, about sqrt(2T) with
-    m = sqrt(T/2). `replay` gives its answers; `predict_proba_one`, which must speak before the outcome, the
-    mean of the two points.
+    It peeks, so it is no forecaster. Without any draw its ECE is at most T/(2m) + m + 1, about sqrt(2T) with
+    m = sqrt(T/2). `replay` gives its answers. `predict_proba_one` must speak before the outcome, and gives
+    the mean of the two points.
 
     References
     ----------
@@ -216,7 +217,7 @@ class PowerOfTwoChoices(GridBaseline):
     """
 
     machine = mixing_rules(between_neighbours(lean))
-    places = (HERE,)
+    places = (LAST_PLACE,)
     randomised = False
 
     def __init__(self, horizon: int = 10_000, n_cells: int | None = None) -> None:
@@ -229,11 +230,11 @@ class PowerOfTwoChoices(GridBaseline):
         return new_memory(np.arange(m + 1) / m, peeks=True)
 
     def expected_ece(self, rounds: int) -> float:
-        """Nothing is drawn: as `promise`."""
+        """The same as `promise`, since nothing is drawn."""
         return self.promise(rounds)
 
     def promise(self, rounds: int) -> float:
-        """T/(2m) + m + 1: the ECE of the answers cannot exceed it, a sum."""
+        """T/(2m) + m + 1, which the ECE of the answers cannot exceed, a sum over rounds."""
         m = self.n_points - 1
         return rounds / (2 * m) + m + 1
 
@@ -243,14 +244,14 @@ mix_neighbours = between_neighbours(lean)
 
 @inlined
 def regret(memory: Memory, place: int, other: int) -> float:
-    """Brier score saved, had the other point been forecast whenever this one was; in units of 1/m^2."""
+    """How much Brier score the other point would have saved in all rounds of this one, in units of 1/m^2."""
     m = int(memory[POINTS]) - 1
     return (place - other) * (count(memory, place) * (place + other) - 2.0 * m * ones(memory, place))
 
 
 @inlined
 def reach(memory: Memory, place: int) -> int:
-    """The furthest point that a point regrets not to have been, short of its mirror in its mean outcome."""
+    """The furthest point that a point regrets: the last one before its mirror image in its mean outcome."""
     m, n = int(memory[POINTS]) - 1, count(memory, place)
     mirror = 2.0 * m * ones(memory, place) / n - place
     far = int(np.ceil(mirror)) - 1 if mirror > place else int(np.floor(mirror)) + 1
@@ -261,8 +262,9 @@ def reach(memory: Memory, place: int) -> int:
 def stationary(chain: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
     """The stationary distribution of a chain with these rates, and the first state that it lives on.
 
-    Elimination from the last state to the first, after Grassmann, Taksar and Heyman: nothing is subtracted,
-    so nothing cancels. A state that never returns to earlier ones leaves those behind. Overwrites `chain`.
+    States are eliminated from the last to the first, after Grassmann, Taksar and Heyman: nothing is
+    subtracted, so no digits are lost. A state that never returns to earlier ones leaves those behind. The
+    `chain` is overwritten.
     """
     first, states = 0, len(chain)
     for k in range(states - 1, 0, -1):
@@ -295,14 +297,14 @@ def mix_stationary(memory: Memory) -> None:
     """A point without regrets, or the stationary distribution of the chain that moves along regrets.
 
     A point regrets its neighbour if and only if it leans that way, and then all points up to its mirror image
-    in its mean outcome. Two neighbours that lean towards each other are found as Foster finds them; what the
-    chain can reach from there is an interval, and a point without regrets in it is where the chain may end.
+    in its mean outcome. Two neighbours that lean towards each other are found as Foster finds them. The chain
+    can reach an interval from there. If a point in it has no regrets, the chain may end there.
     """
     mix_neighbours(memory)
-    if memory[SUPPORT] == 1:
+    if memory[SUPPORT_SIZE] == 1:
         return
-    first, last = int(memory[HERE]), int(memory[HERE]) + 1
-    # looked at so far: from `left` to `right`
+    first, last = int(memory[LAST_PLACE]), int(memory[LAST_PLACE]) + 1
+    # the points from `left` to `right` have been looked at
     left, right = last, first
     while first < left or right < last:
         if first < left:
@@ -312,7 +314,7 @@ def mix_stationary(memory: Memory) -> None:
             right += 1
             place = right
         if lean(memory, place) == 0.0:
-            memory[HERE] = place
+            memory[LAST_PLACE] = place
             play_one(memory, place)
             return
         far = reach(memory, place)
@@ -328,13 +330,13 @@ def mix_stationary(memory: Memory) -> None:
 
 
 class FosterVohraForecaster(GridBaseline):
-    """Draws so that no grid point regrets, by Brier score, that it was not another: the first of its kind.
+    """Draws so that no grid point regrets, by Brier score, that another one was not forecast in its place.
 
     The draw is the stationary distribution of a chain that moves from point to point at the rates of their
     regrets. While the draws are hidden, E[ECE] <= T/(2m) + sqrt(m + 1) T^(3/4): the sum of squared positive
-    regrets grows by at most m a round in expectation. That is what docs/theory-baselines.md proves. The rate
-    of the literature is T^(2/3), at m = T^(1/3), and that is what one sees. A round costs up to the cube of
-    the number of points that the chain can reach, which adversaries can make most of the grid.
+    regrets grows by at most m a round in expectation (docs/theory-baselines.md). The literature states the
+    rate T^(2/3), at m = T^(1/3), and games show it. A round costs up to the cube of the number of points that
+    the chain can reach, which adversaries can make most of the grid.
 
     References
     ----------
@@ -343,17 +345,17 @@ class FosterVohraForecaster(GridBaseline):
     """
 
     machine = mixing_rules(mix_stationary)
-    places = (HERE,)
+    places = (LAST_PLACE,)
 
     def expected_ece(self, rounds: int) -> float:
-        """T/(2m) + sqrt(m + 1) T^(3/4): bounds the expected ECE while the draws are hidden, a sum."""
+        """T/(2m) + sqrt(m + 1) T^(3/4), a bound on the expected ECE while the draws are hidden, a sum."""
         m = self.n_points - 1
         return rounds / (2 * m) + math.sqrt(m + 1) * rounds**0.75
 
 
 @inlined
 def mix_by_bisection(memory: Memory) -> None:
-    """A point that pulls nowhere or out of the grid, or two neighbours that pull towards each other."""
+    """Mix two neighbours that pull towards each other, or play a point that pulls nowhere or outwards."""
     direction, m = own(memory), int(memory[POINTS]) - 1
     if memory[direction] <= 0.0:
         play_one(memory, 0)
@@ -378,7 +380,7 @@ def mix_by_bisection(memory: Memory) -> None:
 def learn_direction(memory: Memory, place: int, outcome: int) -> None:
     """A gradient step along (outcome - forecast), kept in [-1, 1]."""
     at = own(memory) + place
-    moved = memory[at] + memory[RATE] * (outcome - value(memory, place))
+    moved = memory[at] + memory[STEP_SIZE] * (outcome - value(memory, place))
     memory[at] = min(1.0, max(-1.0, moved))
 
 
@@ -418,13 +420,16 @@ def rise(memory: Memory, place: int, outcome: int) -> float:
 
 @inlined
 def best_against(memory: Memory, share: float) -> int:
-    """The point with the smallest rise against outcomes that are 0 with this probability."""
-    best, least, tie = 0, np.inf, np.inf
+    """The point with the smallest mean rise if outcomes are 0 with this probability.
+
+    Of several the one with the smallest worse rise.
+    """
+    best, least_mean, least_worst = 0, np.inf, np.inf
     for place in range(int(memory[POINTS])):
-        zero, one = rise(memory, place, 0), rise(memory, place, 1)
-        mean = share * zero + (1.0 - share) * one
-        if mean < least or (mean == least and max(zero, one) < tie):
-            best, least, tie = place, mean, max(zero, one)
+        rise_zero, rise_one = rise(memory, place, 0), rise(memory, place, 1)
+        mean, worst = share * rise_zero + (1.0 - share) * rise_one, max(rise_zero, rise_one)
+        if mean < least_mean or (mean == least_mean and worst < least_worst):
+            best, least_mean, least_worst = place, mean, worst
     return best
 
 
@@ -433,24 +438,25 @@ def mix_minimax(memory: Memory) -> None:
     """The mixture whose worst expected rise is smallest: one point or two, found by adding columns.
 
     The program min over w of max(w.zeros, w.ones) has an optimal mixture of at most two points. Start with
-    the best point against each outcome; against the share of zeros that makes the two equal, look for a
-    point that is better than both; let it replace the one on its side; repeat until there is none.
+    the best point against each outcome. Take the share of zeros that makes the two equally good, and look for
+    a point that is better against it. Let that point replace the one on its side, and repeat until there is
+    none.
     """
     low, high = best_against(memory, 1.0), best_against(memory, 0.0)
     low_gap = rise(memory, low, 1) - rise(memory, low, 0)
     high_gap = rise(memory, high, 0) - rise(memory, high, 1)
     while low_gap > 0.0 and high_gap > 0.0:
         share = (rise(memory, low, 1) - rise(memory, high, 1)) / (low_gap + high_gap)
-        found = best_against(memory, share)
-        zero, one = rise(memory, found, 0), rise(memory, found, 1)
-        gain = share * (rise(memory, low, 0) - zero) + (1.0 - share) * (rise(memory, low, 1) - one)
-        if found in (low, high) or gain <= NO_GAIN * (abs(zero) + abs(one)):
+        better = best_against(memory, share)
+        rise_zero, rise_one = rise(memory, better, 0), rise(memory, better, 1)
+        gain = share * (rise(memory, low, 0) - rise_zero) + (1.0 - share) * (rise(memory, low, 1) - rise_one)
+        if better in (low, high) or gain <= LEAST_IMPROVEMENT * (abs(rise_zero) + abs(rise_one)):
             play_two(memory, low, high_gap / (low_gap + high_gap), high)
             return
-        if one >= zero:
-            low, low_gap = found, one - zero
+        if rise_one >= rise_zero:
+            low, low_gap = better, rise_one - rise_zero
         else:
-            high, high_gap = found, zero - one
+            high, high_gap = better, rise_zero - rise_one
     play_one(memory, low if low_gap <= 0.0 else high)
 
 

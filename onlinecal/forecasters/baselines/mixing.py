@@ -1,4 +1,4 @@
-"""What the baselines share: a tally of forecasts and outcomes, the draw of the next forecast, the river face.
+"""What baselines share: a tally of forecasts and outcomes, the draw of the next forecast, river's methods.
 
 A mixing machine forecasts from a fixed list of values, possibly at random. Its memory is one flat float64
 array: a header, then, for its n values,
@@ -7,14 +7,15 @@ array: a header, then, for its n values,
     places, weights         the mixture for the coming round: which values, with which probabilities
     own                     whatever else the rule wants to remember
 
-All numbers in the tally are integers, so biases do not drift. A machine adds one or two plain functions:
+All numbers in the tally are integers, so that rounding cannot add up. A machine adds one or two functions:
 
     mix(memory) -> None                      write the mixture of the coming round (`play_one`, `play_two`)
     learn(memory, place, outcome) -> None    update its own part after a round at values[place]; place is -1
                                              for a forecast outside the list
 
-`mixing_rules` makes them into the `Rules` that every loop drives. A forecast outside the list is possible
-too (`play_unlisted`), but earns no bias that could cancel: each is charged with its own error.
+`mixing_rules` makes them into the `Rules` that every loop drives. A mixture is written once a round, and
+stays until the round is settled. A forecast outside the list is possible, too (`play_unlisted`). It has no
+bias that could cancel that of others: each such forecast is charged with its own error.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from onlinecal.compiling import compiled, inlined
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules
+from onlinecal.layout import Layout
 from onlinecal.restoring import Restored, require
 from onlinecal.tables.columns import check_outcomes
 from onlinecal.validation import outcome_of, seed_sequence
@@ -40,30 +42,34 @@ from onlinecal.validation import outcome_of, seed_sequence
 Memory = Any
 """A float64 array, or a list of float when the interpreter runs a machine."""
 
-# ROUNDS settled. POINTS: n. PEEKS: 1 for references that choose after the outcome. UNLISTED_ERROR: sum of
-# |p - y| over forecasts outside the list, UNLISTED: the next such forecast. SUPPORT: how many values the
-# mixture has; 0 for a forecast outside the list, NOT_MIXED before the mixture is known. SETTINGS: a machine's
-# parameters.
-ROUNDS, POINTS, PEEKS, UNLISTED_ERROR, UNLISTED, SUPPORT = range(6)
+HEADER = Layout()
+ROUNDS = HEADER.field("rounds settled", "count")
+POINTS = HEADER.field("n, how many values the list has", "count")
+PEEKS = HEADER.field("whether it is a reference that chooses after the outcome", "0 or 1")
+UNLISTED_ERROR = HEADER.field("the sum of |p - y| over forecasts outside the list", "probability")
+UNLISTED = HEADER.field("the next forecast outside the list", "probability")
+SUPPORT_SIZE = HEADER.field("how many values the mixture has; 0 for a forecast outside the list", "count")
 NOT_MIXED = -1
-EXACT = 2.0**53
-"""Up to here every whole number is a float64."""
-SETTINGS = 8
+"""The SUPPORT_SIZE before the mixture is known."""
+FIRST_SETTING = 8
+"""Where the parameters of a machine begin."""
 LISTS = 16
 """Where the list of values begins; the other lists follow."""
-OUR_STREAM = 1
-"""Branch of the seed that draws are taken from: whoever else uses the same seed draws independently of it."""
+EXACT_UP_TO = 2.0**53
+"""Up to here every whole number is a float64."""
+DRAWS_BRANCH = 1
+"""The branch of the seed that draws come from. Others that use the same seed draw independently of it."""
 
 
 def new_memory(
     values: Sequence[float] | Floats, settings: Sequence[float] = (), own: int = 0, peeks: bool = False
 ) -> Floats:
-    """A memory with an empty tally: the values to forecast from, at most 8 settings, so many own numbers."""
+    """A memory with an empty tally for these values, at most 8 settings, and `own` numbers of its own."""
     n = len(values)
-    assert len(settings) <= LISTS - SETTINGS
+    assert len(settings) <= LISTS - FIRST_SETTING
     memory = np.zeros(LISTS + 5 * n + own)
-    memory[POINTS], memory[PEEKS], memory[SUPPORT] = n, peeks, NOT_MIXED
-    memory[SETTINGS : SETTINGS + len(settings)] = settings
+    memory[POINTS], memory[PEEKS], memory[SUPPORT_SIZE] = n, peeks, NOT_MIXED
+    memory[FIRST_SETTING : FIRST_SETTING + len(settings)] = settings
     memory[LISTS : LISTS + n] = values
     return memory
 
@@ -101,7 +107,7 @@ def own(memory: Memory) -> int:
 @inlined
 def play_one(memory: Memory, place: int) -> None:
     """The coming round: this value, for certain."""
-    memory[SUPPORT] = 1
+    memory[SUPPORT_SIZE] = 1
     memory[LISTS + 3 * int(memory[POINTS])] = place
 
 
@@ -109,7 +115,7 @@ def play_one(memory: Memory, place: int) -> None:
 def play_two(memory: Memory, place: int, weight: float, other: int) -> None:
     """The coming round: one value with this probability, else another."""
     n = int(memory[POINTS])
-    memory[SUPPORT] = 2
+    memory[SUPPORT_SIZE] = 2
     memory[LISTS + 3 * n] = place
     memory[LISTS + 3 * n + 1] = other
     memory[LISTS + 4 * n] = weight
@@ -120,7 +126,7 @@ def play_two(memory: Memory, place: int, weight: float, other: int) -> None:
 def play_many(memory: Memory, first: int, weights: Floats) -> None:
     """The coming round: `first` and the values after it, with these probabilities."""
     places = LISTS + 3 * int(memory[POINTS])
-    memory[SUPPORT] = len(weights)
+    memory[SUPPORT_SIZE] = len(weights)
     for i in range(len(weights)):
         memory[places + i] = first + i
         memory[places + int(memory[POINTS]) + i] = weights[i]
@@ -129,19 +135,19 @@ def play_many(memory: Memory, first: int, weights: Floats) -> None:
 @inlined
 def play_unlisted(memory: Memory, forecast: float) -> None:
     """The coming round: a forecast that is not in the list."""
-    memory[SUPPORT] = 0
+    memory[SUPPORT_SIZE] = 0
     memory[UNLISTED] = forecast
 
 
 @inlined
 def bears(memory: Memory, rounds: int) -> bool:
-    """Whether so many more rounds leave the counts, and errors in units of 1/(2m), whole numbers."""
-    return bool(2.0 * (memory[POINTS] + 1.0) * (memory[ROUNDS] + rounds) <= EXACT)
+    """Whether counts, and errors in units of 1/(2m), are still exact after so many more rounds."""
+    return bool(2.0 * (memory[POINTS] + 1.0) * (memory[ROUNDS] + rounds) <= EXACT_UP_TO)
 
 
 @inlined
 def has_room(memory: Memory) -> bool:
-    """The lists never grow."""
+    """Whether another round can be played: the lists never grow."""
     return bears(memory, 1)
 
 
@@ -151,7 +157,7 @@ def draw(memory: Memory, u: float) -> tuple[int, float, float]:
 
     The place is -1 for a forecast outside the list. A reference that peeks has no forecast but the mean.
     """
-    support = int(memory[SUPPORT])
+    support = int(memory[SUPPORT_SIZE])
     if support == 0:
         return -1, float(memory[UNLISTED]), float(memory[UNLISTED])
     n = int(memory[POINTS])
@@ -171,8 +177,8 @@ def draw(memory: Memory, u: float) -> tuple[int, float, float]:
 
 @inlined
 def charged_place(memory: Memory, place: int, outcome: int) -> int:
-    """Where a round is entered: where it was forecast, or where a reference that peeks would have it."""
-    if memory[PEEKS] and memory[SUPPORT] == 2:
+    """The place of the value that a round is charged to; a reference that peeks chooses it by the outcome."""
+    if memory[PEEKS] and memory[SUPPORT_SIZE] == 2:
         return int(memory[LISTS + 3 * int(memory[POINTS]) + outcome])
     return place
 
@@ -195,21 +201,21 @@ def certificate_rises(memory: Memory, place: int, b: int, forecast: float, seen:
     """By how much the certificate would rise with outcome 0 and 1; expected, unless the draw is seen."""
     if place < 0:
         return forecast, 1.0 - forecast
-    if seen or memory[SUPPORT] == 1 or memory[PEEKS]:
+    if seen or memory[SUPPORT_SIZE] == 1 or memory[PEEKS]:
         low, high = charged_place(memory, place, 0), charged_place(memory, place, 1)
         return rise_at(memory, low, 0), rise_at(memory, high, 1)
-    zero, one = 0.0, 0.0
+    rise_zero, rise_one = 0.0, 0.0
     places = LISTS + 3 * int(memory[POINTS])
     weights = places + int(memory[POINTS])
-    for i in range(int(memory[SUPPORT])):
-        zero += memory[weights + i] * rise_at(memory, int(memory[places + i]), 0)
-        one += memory[weights + i] * rise_at(memory, int(memory[places + i]), 1)
-    return zero, one
+    for i in range(int(memory[SUPPORT_SIZE])):
+        rise_zero += memory[weights + i] * rise_at(memory, int(memory[places + i]), 0)
+        rise_one += memory[weights + i] * rise_at(memory, int(memory[places + i]), 1)
+    return rise_zero, rise_one
 
 
 @inlined
 def certificate(memory: Memory) -> float:
-    """The expected calibration error of what was charged: it bounds the distance to calibration."""
+    """The expected calibration error of what was charged, a sum: it bounds the distance to calibration."""
     total = memory[UNLISTED_ERROR]
     for place in range(int(memory[POINTS])):
         total += abs(bias(memory, place))
@@ -226,12 +232,12 @@ def mixing_rules(
 ) -> Rules:
     """The rules of the machine with this mixture; both functions can be compiled (`inlined`).
 
-    The mixture is worked out when a round is asked for, once: asking again draws from the same mixture.
+    The mixture is worked out when a round is first asked for. Asking again draws from the same mixture.
     """
 
     @inlined
     def announce(memory: Memory, hint: float, u: float) -> tuple[int, int, float, float]:
-        if memory[SUPPORT] == NOT_MIXED:
+        if memory[SUPPORT_SIZE] == NOT_MIXED:
             mix(memory)
         place, forecast, mean = draw(memory, u)
         return place, 0, forecast, mean
@@ -246,7 +252,7 @@ def mixing_rules(
             memory[LISTS + n + place] += 1
             memory[LISTS + 2 * n + place] += outcome
         memory[ROUNDS] += 1
-        memory[SUPPORT] = NOT_MIXED
+        memory[SUPPORT_SIZE] = NOT_MIXED
         learn(memory, place, outcome)
 
     return Rules(has_room, announce, settle, point, certificate_rises, certificate)
@@ -257,15 +263,14 @@ class Baseline(Restored, base.Classifier):
 
     A subclass sets `machine`, the `Rules` of a mixing machine, and hands the memory before round 0 to
     `_begin`, once its parameters are stored. All draws come from `seed`, so equal parameters and equal
-    outcomes give equal forecasts, round by round or through `replay`. Whether its draws are hidden from
-    whoever chooses the outcomes is for the user to say; rates of randomised forecasters hold if they are.
-    docs/baselines.md shows how to write one of one's own.
+    outcomes give equal forecasts, round by round or through `replay`. Rates of randomised forecasters hold if
+    whoever chooses the outcomes does not see the draws. docs/baselines.md shows how to write a baseline.
     """
 
     machine: ClassVar[Rules]
     randomised: ClassVar[bool] = False
     places: ClassVar[tuple[int, ...]] = ()
-    """The settings in which the machine keeps the place of a value, which it changes as it plays."""
+    """The settings in which the machine keeps the place of a value. They change as it plays."""
 
     def _begin(self, memory: NDArray[np.float64], seed: Any = 0) -> None:
         self._rng = generator(seed) if self.randomised else None
@@ -290,8 +295,9 @@ class Baseline(Restored, base.Classifier):
         return {False: 1.0 - p, True: p}
 
     def replay(self, outcomes: ArrayLike) -> NDArray[np.float64]:
-        """The forecasts (of references: the answers) for a sequence of outcomes of shape (T,), going on
-        from the present state. ValueError, before anything is played, for outcomes that are none.
+        """The forecasts for a sequence of outcomes of shape (T,), going on from the present state.
+
+        References give their answers. ValueError, before anything is played, unless outcomes are 0 and 1.
         """
         return self._play(check_outcomes(outcomes))
 
@@ -322,7 +328,7 @@ class Baseline(Restored, base.Classifier):
         return math.nan
 
     def draws(self, number: int) -> NDArray[np.float64]:
-        """The uniform draws of the coming rounds, shape (number,), used up; empty if it draws none."""
+        """Use up the uniform draws of the coming rounds, shape (number,); empty if nothing is drawn."""
         if self._rng is None:
             return np.empty(0)
         drawn = np.concatenate([[self._u], self._rng.random(number)])
@@ -343,7 +349,7 @@ class Baseline(Restored, base.Classifier):
     @property
     def most_rounds(self) -> int:
         """How many rounds it bears in all: 2^53/(2 (n + 1)) with n values to forecast from."""
-        return int(EXACT / (2.0 * (float(self.memory[POINTS]) + 1.0)))
+        return int(EXACT_UP_TO / (2.0 * (float(self.memory[POINTS]) + 1.0)))
 
     def resume(self) -> None:
         """Take up the memory again after a compiled loop has played on it."""
@@ -352,7 +358,7 @@ class Baseline(Restored, base.Classifier):
 
 def generator(seed: Any) -> np.random.Generator:
     """The draws of a seed: an integer or a sequence of integers, none negative; ValueError for others."""
-    return np.random.default_rng(seed_sequence(seed, spawn_key=(OUR_STREAM,)))
+    return np.random.default_rng(seed_sequence(seed, spawn_key=(DRAWS_BRANCH,)))
 
 
 @cache
@@ -360,8 +366,8 @@ def entry_points(rules: Rules) -> tuple[Callable[..., float], Callable[..., None
     """Two kernels of a baseline, each compiled, or loaded from the cache, at its first call.
 
     present(memory, u) -> the forecast of the coming round, made with the draw u.
-    play(memory, outcomes, draws, charged): play these rounds, with a draw for each or none, and fill in the
-        values that were charged.
+    play(memory, outcomes, draws, charged): play these rounds and fill in the values that were charged. There
+        is a draw for each round, or `draws` is empty.
     """
     announce, settle, point = rules.announce, rules.settle, rules.point
 
@@ -388,7 +394,7 @@ def check_mixing_memory(memory: Any, fresh: Floats, kept: Iterable[int] = ()) ->
     """
     require(isinstance(memory, np.ndarray) and memory.dtype == np.float64, "its type")
     require(memory.shape == fresh.shape, "its length")
-    n, support = int(fresh[POINTS]), memory[SUPPORT]
+    n, support = int(fresh[POINTS]), memory[SUPPORT_SIZE]
     require(NOT_MIXED <= support <= n and support == int(support), "its mixture")
     configured = [POINTS, PEEKS, *range(LISTS, LISTS + n)]
     require(np.array_equal(memory[configured], fresh[configured]), "its values")

@@ -1,6 +1,6 @@
 """Forecasters without a grid: a constant, one half with a correction, the share of ones so far.
 
-The share is counted as it is, or with imagined outcomes: then there is no regret under any proper loss.
+One of them adds random numbers of imagined outcomes to the share: it has no regret under any proper loss.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 from onlinecal.compiling import inlined
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.baselines.mixing import (
+    FIRST_SETTING,
     ROUNDS,
-    SETTINGS,
     Baseline,
     Memory,
     count,
@@ -27,16 +27,16 @@ from onlinecal.forecasters.baselines.mixing import (
 from onlinecal.validation import check_count, check_number, check_probability
 
 MOST_PRIOR = 1e9
-RATE, LOGARITHM = SETTINGS, SETTINGS + 1
-"""Of imagined outcomes: q, and ln(1 - q)."""
+IMAGINED_RATE, LOG_SURVIVAL = FIRST_SETTING, FIRST_SETTING + 1
+"""The settings that have q, the rate of imagined outcomes, and ln(1 - q)."""
 MOST_RATE = 0.9
-NOTHING = 1e-9
-"""An accumulated error that is rounding: the others are 1/2, or epsilon, or a combination of them."""
+ERROR_ROUNDING = 1e-9
+"""A smaller accumulated error is due to rounding: it is made of multiples of 1/2 and of epsilon."""
 
 
 @inlined
 def mix_constant(memory: Memory) -> None:
-    """The only value there is."""
+    """Play the only value."""
     play_one(memory, 0)
 
 
@@ -61,9 +61,9 @@ class ConstantForecaster(Baseline):
 
 @inlined
 def mix_running_mean(memory: Memory) -> None:
-    """The share of ones so far, as if `prior` ones and `prior` zeros had come before."""
-    prior, heads = memory[SETTINGS], memory[own(memory)]
-    play_unlisted(memory, (heads + prior) / (memory[ROUNDS] + 2.0 * prior))
+    """Play the share of ones so far, as if `prior` ones and `prior` zeros had come before."""
+    prior, n_ones = memory[FIRST_SETTING], memory[own(memory)]
+    play_unlisted(memory, (n_ones + prior) / (memory[ROUNDS] + 2.0 * prior))
 
 
 @inlined
@@ -100,14 +100,14 @@ class RunningMean(Baseline):
 
 @inlined
 def mix_drift_corrected(memory: Memory) -> None:
-    """One half, moved to the side on which the forecasts so far have fallen short.
+    """Play one half, or the value beside it on the side where the forecasts so far have fallen short.
 
-    The sum of (p - y) is put together from two small numbers, so it is as good after 10^9 rounds as after 10.
+    The sum of (p - y) is the sum of two small numbers, so it is as exact after 10^9 rounds as after 10.
     """
     halves = 0.5 * memory[ROUNDS] - (ones(memory, 0) + ones(memory, 1) + ones(memory, 2))
     moves = count(memory, 2) - count(memory, 0)
     total = halves + (value(memory, 2) - 0.5) * moves
-    play_one(memory, 1 if abs(total) < NOTHING else (0 if total > 0.0 else 2))
+    play_one(memory, 1 if abs(total) < ERROR_ROUNDING else (0 if total > 0.0 else 2))
 
 
 class DriftCorrectedHalf(Baseline):
@@ -146,44 +146,44 @@ class DriftCorrectedHalf(Baseline):
 @inlined
 def geometric(memory: Memory, survival: float) -> tuple[float, float]:
     """A number k with chance q (1 - q)^k, from a draw in (0, 1], and a uniform draw of what is left."""
-    number = float(int(logarithm(survival) / memory[LOGARITHM]))
-    rest = survival / exponential(number * memory[LOGARITHM])
-    rest = (rest - 1.0 + memory[RATE]) / memory[RATE]
+    number = float(int(logarithm(survival) / memory[LOG_SURVIVAL]))
+    rest = survival / exponential(number * memory[LOG_SURVIVAL])
+    rest = (rest - 1.0 + memory[IMAGINED_RATE]) / memory[IMAGINED_RATE]
     return number, min(max(rest, 1e-16), 1.0)
 
 
 @inlined
 def share(memory: Memory, ones: float, zeros: float) -> float:
-    """The share of ones with so many more ones and zeros; 1/2 of nothing."""
+    """The share of ones, with so many more ones and zeros; 1/2 if there are none at all."""
     total = memory[ROUNDS] + ones + zeros
     return (memory[own(memory)] + ones) / total if total > 0.0 else 0.5
 
 
 @inlined
 def mix_perturbed(memory: Memory) -> None:
-    """A forecast outside the list, which the draw then makes."""
+    """Play a forecast outside the list; `announce_perturbed` then replaces it by one that the draw makes."""
     play_unlisted(memory, 0.5)
 
 
-PLAIN = mixing_rules(mix_perturbed, learn_running_mean)
+PERTURBED = mixing_rules(mix_perturbed, learn_running_mean)
 
 
 @inlined
 def announce_perturbed(memory: Memory, hint: float, u: float) -> tuple[int, int, float, float]:
-    """The share with imagined outcomes from the draw, and that with as many as there are on average."""
+    """The share with imagined outcomes from the draw; what is shown is the share with their mean numbers."""
     zeros, rest = geometric(memory, 1.0 - u)
     ones, _ = geometric(memory, rest)
     forecast = share(memory, ones, zeros)
     play_unlisted(memory, forecast)
-    mean = (1.0 - memory[RATE]) / memory[RATE]
+    mean = (1.0 - memory[IMAGINED_RATE]) / memory[IMAGINED_RATE]
     return -1, 0, forecast, share(memory, mean, mean)
 
 
 @inlined
 def perturbed_rises(memory: Memory, place: int, b: int, forecast: float, seen: bool) -> tuple[float, float]:
-    """The error with either outcome; unless the draw is seen, that of an average draw."""
+    """The error with either outcome; unless the draw is seen, that of the forecast of an average draw."""
     if not seen:
-        mean = (1.0 - memory[RATE]) / memory[RATE]
+        mean = (1.0 - memory[IMAGINED_RATE]) / memory[IMAGINED_RATE]
         forecast = share(memory, mean, mean)
     return forecast, 1.0 - forecast
 
@@ -213,7 +213,7 @@ class UCalibratedForecaster(Baseline):
     best rate. Daskalakis and Syrgkanis (2016), the perturbation.
     """
 
-    machine = PLAIN._replace(announce=announce_perturbed, certificate_rises=perturbed_rises)
+    machine = PERTURBED._replace(announce=announce_perturbed, certificate_rises=perturbed_rises)
     randomised = True
 
     def __init__(self, horizon: int = 10_000, rate: float | None = None, seed: Any = 0) -> None:
@@ -234,5 +234,5 @@ class UCalibratedForecaster(Baseline):
         rounds
             How many rounds are played, T or another number.
         """
-        q = float(self.memory[RATE])
+        q = float(self.memory[IMAGINED_RATE])
         return q * rounds + 2.0 * (1.0 - q) / q

@@ -1,6 +1,7 @@
 """The deterministic forecaster whose distance to calibration is bounded on every outcome sequence.
 
-And the reference that it shadows, which answers after it has seen the outcome.
+The module also has the reference that it shadows, which answers after it has seen the outcome. Both are
+fronts of a machine on a memory (`grid`); `onlinecal.reference` has the algorithm in twelve lines.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
     Parameters
     ----------
     horizon
-        How many rounds will be played, if known: the grid is then the one that promises most for so many, the
-        graded one from 34 on. (With hints, the sign rule or a report that is set it is uniform.)
+        How many rounds will be played, if known: the grid is then the one with the best promise for so many
+        rounds, the graded one from 34 on. (With hints, the sign rule or a report that is set it is uniform.)
     n_cells
         Number of cells m of a uniform grid, instead of the one that the horizon suggests.
     grid
@@ -47,10 +48,10 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         of the paper and keeps it within 1.
     slack
         Bound on a point's bias under the balanced rule, at least 0.5. More slack follows hints more
-        closely, for a weaker guarantee. None: 0.5, which has the least guarantee; with hints=True what costs
-        hints least skill: 1.5 on the grid that tunes itself and 1 on others. On grids without a horizon that
-        grows with late labels, to sqrt(1 + 4 D) times as much once D other forecasts were open when one was
-        issued (docs/theory.md, Theorem 15a).
+        closely, for a weaker guarantee. None: 0.5, which has the least guarantee; with hints=True the slack
+        that costs least skill, 1.5 on the grid that tunes itself and 1 on others. With hints on grids without
+        a horizon it then grows with late labels, to sqrt(1 + 4 D) times as much once D other forecasts were
+        open when one was issued (docs/theory.md, Theorem 15a).
     report
         What to announce: "midpoint" of the cell, its "lower" or "upper" end (as in the paper), or the
         "hint" itself, moved into the cell (the midpoint where there is none), which needs hints=True. None:
@@ -132,7 +133,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whichever outcomes 0 and 1 come: known before they do.
+        """What the certificate cannot exceed, whichever outcomes 0 and 1 come; it is known beforehand.
 
         On a graded grid the first outcome between 0 and 1 raises it, since that splits the grid's wide cells.
         For streams of such outcomes `grid="uniform"` has the smaller bound.
@@ -153,12 +154,12 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 
     @property
     def window_guarantee(self) -> float | None:
-        """What the distance of ANY `window` consecutive rounds cannot exceed, for ever, whatever comes.
+        """What the distance of any `window` consecutive rounds cannot exceed, whatever comes.
 
         It bounds `window_certificate` too. Rounds are consecutive in the order in which they are settled. If
         several forecasts have been open at once, or hints let points without bias accept both outcomes, it
         includes what that may cost. None without a window, and on grids that change ("nested", "adaptive"):
-        those promise nothing of windows, their certificate is bookkeeping alone.
+        these promise nothing of windows, though `window_certificate` holds there, too.
         """
         return self._window_promise(self.window or 0)
 
@@ -187,8 +188,8 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
     def observe(self, forecast: Forecast, outcome: SupportsFloat) -> None:
         """Settle a forecast with its outcome, in [0, 1]; each forecast once, in any order.
 
-        Raises ValueError, and changes nothing, for a forecast of another forecaster, one that was
-        settled before, or an outcome that is none.
+        Raises ValueError, and changes nothing, if the forecast is of another forecaster or was settled
+        before, or if the outcome is no number in [0, 1].
         """
         self._open.check(forecast)
         self.settle(*forecast.cell, share_of(outcome, "outcome"), forecast.probability)
@@ -224,7 +225,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         -------
         The forecasts in the order of the outcomes, shape (T,).
 
-        Raises ValueError, before anything is played, for outcomes or hints that are none.
+        Raises ValueError, before anything is played, if outcomes or hints are no numbers in [0, 1].
         """
         forecasts, charged = self._replay(outcomes, hints, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts
@@ -233,7 +234,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 class OneStepAhead(GridForecaster):
     """A reference that sees the outcome before it chooses between two neighbouring forecasts: One-Step-Ahead.
 
-    No forecaster, since it peeks; but its answers are almost calibrated in the strict sense (expected
+    It peeks, so it is no forecaster. But its answers are almost calibrated in the strict sense (expected
     calibration error at most c (m - 1), for the sign rule 3m/4), and Almost-One-Step-Ahead stays close to
     them. Its answers are the look-ahead sequence of an AlmostOneStepAhead with the same parameters that
     reports midpoints. (For other reports a horizon suggests other grids; n_cells makes them the same.)

@@ -32,7 +32,7 @@ SCALE = HEADER.field("the units are 1/SCALE", "units")
 TILT = HEADER.field("1 for the balanced rule, 0 for that of the paper", "0 or 1")
 LOW = HEADER.field("a point accepts outcomes above it from this sum on", "units")
 HIGH = HEADER.field("a point accepts outcomes below it up to this sum", "units")
-REPORT = HEADER.field("what is announced of a cell, see KINDS", "choice")
+REPORT = HEADER.field("what is announced of a cell, see REPORT_KINDS", "choice")
 FINE = HEADER.field("how much finer distances are counted", "factor")
 LOWER = HEADER.field("lower end of the current cell", "units")
 STEP = HEADER.field("width of the current cell", "units")
@@ -40,9 +40,9 @@ ROUNDS = HEADER.field("rounds settled", "count")
 SPREAD = HEADER.field("sum of the sizes of all biases", "units")
 MOVED = HEADER.field("distance from the reports to the charged points", "1/(2 SCALE FINE)")
 HINTED = HEADER.field("whether rounds may have hints", "0 or 1")
-LAST = HEADER.field("the middle of the cell that was settled last; before any 1/2", "half units")
+LAST_MIDDLE = HEADER.field("the middle of the cell that was settled last; before any 1/2", "half units")
 LATE = HEADER.field("the most others open when a forecast was asked for, where slack grows", "count")
-GROWS = HEADER.field("the slack without late labels, where it grows with them; else 0", "units")
+GROWING_SLACK = HEADER.field("the slack without late labels, where it grows with them; else 0", "units")
 END = HEADER.field("behind the last pair in use", "place")
 BELOW = HEADER.field("the first pair not below the lower end of the current cell", "place")
 ABOVE = HEADER.field("the first pair not below its upper end, so that a round needs no search", "place")
@@ -51,17 +51,17 @@ OWN = HEADER.end
 TABLE = 28
 """Where the bias table begins."""
 
-GAIN = 38
-"""No accumulator grows by 2^GAIN in a round."""
-BRIM = (1 << 63) - (1 << GAIN)
+GAIN_BITS = 38
+"""No accumulator grows by 2^GAIN_BITS or more in a round."""
+BRIM = (1 << 63) - (1 << GAIN_BITS)
 """A round is only played while the accumulators are below this."""
 
 Report = Literal["midpoint", "lower", "upper", "hint"]
 REPORTS: tuple[Report, ...] = get_args(Report)
 MIDPOINT, AT_LOWER, AT_UPPER, AT_HINT, OUTER = range(5)
-KINDS = (*REPORTS, "outer")
-"""Those that a memory knows. Graded grids have the last: the end of a cell that is nearer to 0 or 1. None of
-their cells has 1/2 inside."""
+REPORT_KINDS = (*REPORTS, "outer")
+"""The reports by their number in REPORT. Graded grids have "outer", the end of a cell that is nearer to 0 or
+1; none of their cells has 1/2 inside."""
 NO_HINT = -1.0
 
 
@@ -75,9 +75,10 @@ def clip(x: float, low: float, high: float) -> float:
 
 @inlined
 def lower_is_nearer(target: float, below: int, above: int, scale: int) -> bool:
-    """Whether of two points, on both sides of a target, the odds of the lower one are no farther off.
+    """Whether the lower one of two points on both sides of a target is at least as near to it in odds.
 
-    All are in units of 1/scale; near 0 and 1 what counts is by how many times a probability is missed.
+    All are in units of 1/scale. In odds the distance of two probabilities near 0 or 1 is how many times one
+    is the other.
     """
     against = (scale - below) * (1.0 * scale - above)
     rest = scale - target
@@ -125,7 +126,7 @@ def nearest_unit(memory: Memory, share: float) -> int:
 
 @inlined
 def to_units(memory: Memory, share: float) -> int:
-    """The same; what rounding changes is counted as distance."""
+    """The same, and what rounding changes is counted as distance."""
     y = nearest_unit(memory, share)
     memory[MOVED] += math.ceil(abs(share * memory[SCALE] - y) * (2 * memory[FINE]))
     return y
@@ -159,7 +160,7 @@ def header(
     """The header before the first round; the slack is taken as the exact value of its double."""
     memory = [0] * TABLE
     memory[FORMAT], memory[SCALE], memory[FINE] = form, scale, fine
-    memory[REPORT], memory[HINTED], memory[LAST] = KINDS.index(report), int(hints), scale
+    memory[REPORT], memory[HINTED], memory[LAST_MIDDLE] = REPORT_KINDS.index(report), int(hints), scale
     if rule == "balanced":
         numerator, denominator = float(slack).as_integer_ratio()
         memory[TILT], memory[HIGH] = 1, numerator * scale // denominator
@@ -187,5 +188,5 @@ def find(memory: Memory, position: int) -> int:
 
 
 def in_use(memory: Memory) -> Memory:
-    """The memory without room to spare."""
+    """The part of a memory that is in use, without room to spare."""
     return memory[: memory[END]]

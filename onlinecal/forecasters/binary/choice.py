@@ -38,7 +38,7 @@ def check_slack(slack: Any) -> None:
 
 
 class GridSettings(NamedTuple):
-    """The parameters of a forecaster as its user set them; None is what was left to it."""
+    """The parameters of a forecaster as its user set them; None leaves the choice to the forecaster."""
 
     horizon: int | None
     n_cells: int | None
@@ -50,7 +50,7 @@ class GridSettings(NamedTuple):
     hints: bool
 
     def checked(self) -> GridSettings:
-        """The same with counts as int; ValueError for what is out of range, or does not go together."""
+        """The same with counts as int; ValueError if a value is out of range or excludes another one."""
         check_choice(self.grid, GRIDS, "grid")
         check_choice(self.rule, RULES, "rule")
         check_choice(REPORT_WITHOUT_HINTS if self.report is None else self.report, REPORTS, "report")
@@ -86,7 +86,7 @@ class GridSettings(NamedTuple):
 
     @property
     def _size_is_known(self) -> bool:
-        """Whether something says beforehand how fine the grid is to be."""
+        """Whether a parameter says beforehand how fine the grid is to be."""
         return self.horizon is not None or self.n_cells is not None or self.window is not None
 
     @property
@@ -96,7 +96,7 @@ class GridSettings(NamedTuple):
 
     @property
     def slack_in_use(self) -> float:
-        """The slack, also where it was left to the forecaster."""
+        """The slack that is played with: the user's, else the forecaster's choice."""
         if self.slack is not None:
             return float(self.slack)
         if not self.hints:
@@ -105,17 +105,17 @@ class GridSettings(NamedTuple):
 
     @property
     def report_in_use(self) -> Report:
-        """The report on a grid whose cells do not report their ends, also where it was left."""
+        """The user's report or the forecaster's choice, on a grid whose cells do not report their ends."""
         return self.report or (REPORT_WITH_HINTS if self.hints else REPORT_WITHOUT_HINTS)
 
     @property
     def terms(self) -> Terms:
-        """What promises rest on besides the grid."""
+        """The bound on biases and the reach, on which promises rest besides the grid."""
         return Terms(Biases.under(self.rule, self.slack_in_use), reach_of(self.report_in_use))
 
     @property
     def _may_be_graded(self) -> bool:
-        """Whether cells may report their ends: where nothing asks for a uniform grid or another report."""
+        """Whether cells may report their ends: nothing asks for a uniform grid or for another report."""
         asks_for_uniform = self.grid == "uniform" or self.n_cells is not None
         return not (asks_for_uniform or self.hints or self.rule == "sign" or self.report is not None)
 
@@ -127,17 +127,18 @@ class GridSettings(NamedTuple):
             return self._memory_that_stays()
         slack_is_left = self.slack is None and self.rule == "balanced"
         follows_hints = self.hints and (slack_is_left or self.report is None)
-        tuned = 0 if self.grid == "nested" else dyadic.ADAPTIVE | dyadic.EAGER * follows_hints
+        tuned = 0 if self.grid == "nested" else dyadic.ADAPTIVE_BIT | dyadic.EAGER_BIT * follows_hints
         slack_grows = self.hints and slack_is_left
         return dyadic.new_memory(
             self.rule, self.slack_in_use, self.report_in_use, tuned, self.hints, slack_grows
         )
 
     def _memory_that_stays(self) -> Ints:
-        """The better one of graded and uniform, where there is a choice.
+        """A memory on the better one of a graded and a uniform grid, or on the one that is possible.
 
         The number of cells is the best for the horizon, or else for the window. Hints do not change it: where
-        neither slack nor report is set, both are twice as much with hints, and the best is the same.
+        neither slack nor report is set, c and d are both twice as much with hints, and the best number for
+        c/d is the same.
         """
         for_window = self.horizon is None and self.window is not None
         rounds = (self.window if for_window else self.horizon) or 1

@@ -53,14 +53,14 @@ class Machine:
 
 
 def no_hints(*_: object) -> int:
-    """In place of a replay with hints, where a grid takes none."""
+    """What stands in place of a replay with hints on a grid that takes none."""
     raise ValueError("this grid takes no hints")
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same memory, twice as long: what a machine needs that has NO_ROOM.
+    """The same memory, twice as long, for a machine that has NO_ROOM.
 
-    ValueError if it has none because of its accumulators, which a longer table does not help.
+    ValueError if its accumulators are full, which a longer table does not help.
     """
     if not machine_of(memory).rules.bears(memory):
         raise ValueError(
@@ -71,10 +71,10 @@ def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def certain_rounds(memory: NDArray[np.int64]) -> int:
-    """So many more rounds fit whatever they are, since none adds 2^GAIN to an accumulator; often more do."""
+    """A number of rounds that fit whatever comes, since none adds 2^GAIN_BITS to an accumulator."""
     accumulators = machine_of(memory).rules.ACCUMULATORS
     highest = max(int(memory[cells.ROUNDS]) << 20, *(int(memory[place]) for place in accumulators))
-    return max(0, cells.BRIM - highest) >> cells.GAIN
+    return max(0, cells.BRIM - highest) >> cells.GAIN_BITS
 
 
 def compile_machine(rules: GridModule, guide: GuideModule | None = None) -> type[Machine]:

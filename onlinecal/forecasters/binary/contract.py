@@ -26,14 +26,14 @@ class GridModule(Protocol):
 
     @property
     def ACCUMULATORS(self) -> Sequence[int]:
-        """The fields that must stay below BRIM; none of them grows by 2^GAIN in a round."""
+        """The fields that must stay below BRIM; none of them grows by 2^GAIN_BITS in a round."""
 
     @property
     def PROMISED_BY(self) -> Sequence[int]:
         """The fields on which the promise depends."""
 
     def __hash__(self) -> int:
-        """A module is itself: entry points are compiled once for each."""
+        """Modules are hashable: entry points are compiled once for each."""
 
     # compiled
 
@@ -44,13 +44,13 @@ class GridModule(Protocol):
         """Whether it bears a round, and the table can take the points that the round may need."""
 
     def note_late(self, memory: Memory, others: int) -> None:
-        """Before a cell is proposed: so many other forecasts are open."""
+        """Called before a cell is proposed, with the number of other forecasts that are open."""
 
     def propose(self, memory: Memory, hint: float) -> tuple[int, int]:
         """The valid cell to report, its lower end and its width.
 
-        The current one, or in a memory that has hints the nearest. hint < 0 means that there is none; then it
-        is the one nearest to LAST.
+        It is the current one, or in a memory that has hints the one nearest to the hint. hint < 0 means that
+        there is none; then it is the one nearest to LAST_MIDDLE.
         """
 
     def charge(self, memory: Memory, lower: int, step: int, above: int, y: int, reported: float) -> None:
@@ -60,7 +60,7 @@ class GridModule(Protocol):
         """
 
     def charge_inside(self, memory: Memory, lower: int, step: int, y: int, reported: float) -> None:
-        """The same if y lies strictly inside the cell."""
+        """The same for an outcome y strictly inside the cell."""
 
     def takes_shares(self, memory: Memory) -> bool:
         """Whether it is `refined`: outcomes may be neither 0 nor 1."""
@@ -76,7 +76,7 @@ class GridModule(Protocol):
     # asked between rounds
 
     def refined(self, memory: Ints, slack: float) -> Ints:
-        """The memory, ready for outcomes that are neither 0 nor 1; itself if it is."""
+        """The memory, ready for outcomes that are neither 0 nor 1; the same one if it is ready."""
 
     def room_of(self, memory: Ints) -> int:
         """How many integers a memory takes up in all, with room for points to come."""

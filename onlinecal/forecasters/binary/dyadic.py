@@ -37,9 +37,9 @@ from onlinecal.forecasters.binary.cells import (
     BRIM,
     END,
     FINE,
-    GROWS,
+    GROWING_SLACK,
     HIGH,
-    LAST,
+    LAST_MIDDLE,
     LATE,
     LOW,
     LOWER,
@@ -60,31 +60,33 @@ from onlinecal.layout import Layout
 from onlinecal.restoring import require
 
 FORMAT_DYADIC = 2
-LEVELS = 28
-UNIT = 1 << LEVELS
+FINEST_LEVEL = 28
+DYADIC_SCALE = 1 << FINEST_LEVEL
 FINE_BITS = 8
 EAGERNESS = 2
 """2 kappa = 2^-EAGERNESS says how eagerly the self-tuning grid refines: best on coins, safe elsewhere."""
-MORE_EAGERNESS = 1
-"""So much more eagerly where hints are good: they are moved less, for a greater certificate."""
+EXTRA_EAGERNESS = 1
+"""What is added to it where hints are good: they are then moved less, and the certificate is greater."""
 ALLOWANCE = Fraction(5, 3)
-"""Bias on orphans, in multiples of c, that no savings need to cover: what nested grids leave unused."""
+"""Bias on orphans, in multiples of c, that no savings need to cover, since nested grids leave as much
+unused."""
 
 HEADER = Layout(OWN)
 TUNED = HEADER.field("bits, see below", "choice")
 PRICE = HEADER.field("the worst distance of a round", "half steps")
 PACE = HEADER.field("the bound on biases that base grids are made for, divided by d, see below", "2^-16")
-BOUND = HEADER.field("c", "units")
+BIAS_BOUND = HEADER.field("c", "units")
 BASE = HEADER.field("step of the base grid", "units")
 LIMIT = HEADER.field("the last round before the level must be chosen anew", "round")
 SAVED = HEADER.field("the account of what finer grids saved", "1/(2 SCALE FINE)")
 ORPHANED = HEADER.field("the account of what they owe", "units")
 WISH = HEADER.field("step of the level that was chosen; the accounts may not bear it in every round", "units")
 """PACE is c/d, or with slack that grows (c + 3D/4)/d."""
-ADAPTIVE, SHARED, EAGER = 1, 2, 4
-"""The bits of TUNED: whether the grid tunes itself, or is nested; whether outcomes were shares; and whether
-hints are good: the grid then refines more eagerly, and the cell nearest to a hint is that by odds."""
-SETTINGS = PRICE, PACE, BOUND
+ADAPTIVE_BIT, SHARED_BIT, EAGER_BIT = 1, 2, 4
+"""The bits of TUNED. ADAPTIVE_BIT: the grid tunes itself, else it is nested. SHARED_BIT: outcomes were
+shares. EAGER_BIT: hints are good, so the grid refines more eagerly, and distances from hints are measured in
+odds."""
+SETTINGS = PRICE, PACE, BIAS_BOUND
 ACCUMULATORS = MOVED, SPREAD, SAVED
 PROMISED_BY = [SCALE, REPORT, TUNED, PACE, HIGH, LATE, BASE]
 
@@ -93,15 +95,15 @@ def new_memory(
     rule: str, slack: float, report: str, tuned: int, hints: bool = False, grows: bool = False
 ) -> NDArray[np.int64]:
     """The memory before the first round; `tuned`: bits of TUNED; `grows`: whether late labels add slack."""
-    memory = cells.header(FORMAT_DYADIC, UNIT, 1 << FINE_BITS, rule, slack, report, hints)
+    memory = cells.header(FORMAT_DYADIC, DYADIC_SCALE, 1 << FINE_BITS, rule, slack, report, hints)
     bound = Fraction(1) if rule == "sign" else Fraction(slack)
     price = 1 if report == "midpoint" else 2
-    memory[TUNED], memory[PRICE], memory[BOUND] = tuned, price, int(bound * UNIT)
+    memory[TUNED], memory[PRICE], memory[BIAS_BOUND] = tuned, price, int(bound * DYADIC_SCALE)
     memory[PACE] = int(bound * 2 / price * (1 << 16))
-    memory[GROWS] = memory[HIGH] if grows else 0
-    memory[SAVED] = int(ALLOWANCE * bound * 2 * UNIT) * memory[FINE]
-    memory[BASE] = UNIT
-    memory += [0, 0, UNIT, memory[TILT] * UNIT]
+    memory[GROWING_SLACK] = memory[HIGH] if grows else 0
+    memory[SAVED] = int(ALLOWANCE * bound * 2 * DYADIC_SCALE) * memory[FINE]
+    memory[BASE] = DYADIC_SCALE
+    memory += [0, 0, DYADIC_SCALE, memory[TILT] * DYADIC_SCALE]
     memory[END] = len(memory)
     begin(memory)
     return np.array(memory)
@@ -109,16 +111,16 @@ def new_memory(
 
 def refined(memory: NDArray[np.int64], slack: float) -> NDArray[np.int64]:
     """The memory, ready for outcomes that are neither 0 nor 1: its units are small enough."""
-    if not memory[TUNED] & SHARED:
+    if not memory[TUNED] & SHARED_BIT:
         memory = memory.copy()
-        memory[TUNED] |= SHARED
+        memory[TUNED] |= SHARED_BIT
     return memory
 
 
 @inlined
 def takes_shares(memory: Memory) -> bool:
     """Whether it is `refined`."""
-    return bool(memory[TUNED] & SHARED != 0)
+    return bool(memory[TUNED] & SHARED_BIT != 0)
 
 
 @inlined
@@ -129,8 +131,8 @@ def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
 
 @inlined
 def note_late(memory: Memory, others: int) -> None:
-    """So many others are open: where nobody has set the slack it grows with the most that ever were."""
-    if others > memory[LATE] and memory[GROWS] > 0:
+    """So many others are open: slack that no user has set grows with the largest such number."""
+    if others > memory[LATE] and memory[GROWING_SLACK] > 0:
         add_slack(memory, others)
 
 
@@ -151,14 +153,14 @@ def has_room(memory: Memory) -> bool:
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
     """The current cell, or in a memory that has hints the valid one of the level that is nearest to the hint.
 
-    Without a hint that is the one nearest to the middle of the last round's cell. Where the accounts cover
-    neither whatever happens on a finer grid nor this cell, the base grid's.
+    Without a hint it is the one nearest to the middle of the last round's cell. If the accounts do not cover
+    that cell, it is the nearest valid cell of the base grid.
     """
     step = memory[STEP]
     if hint < 0.0 and memory[cells.HINTED] == 0:
         return memory[LOWER], step
-    target = hint * UNIT if hint >= 0.0 else memory[LAST] / 2
-    free, in_odds = unbiased_are_free(memory), memory[TUNED] & EAGER != 0
+    target = hint * DYADIC_SCALE if hint >= 0.0 else memory[LAST_MIDDLE] / 2
+    free, in_odds = unbiased_are_free(memory), memory[TUNED] & EAGER_BIT != 0
     while True:
         lower = nearest_cell(memory, target, step, free, in_odds)
         if may_play(memory, find(memory, lower), find(memory, lower + step), lower, step):
@@ -209,7 +211,7 @@ def travel(memory: Memory, lower: int, step: int, point: int, reported: float) -
     """Count the round and its distance."""
     moved = cells.travelled(memory, lower, step, point, reported)
     memory[ROUNDS] += 1
-    memory[LAST] = 2 * lower + step
+    memory[LAST_MIDDLE] = 2 * lower + step
     memory[MOVED] += moved
     memory[SAVED] += memory[PRICE] * memory[BASE] * memory[FINE] - moved
 
@@ -233,48 +235,49 @@ def last_round(pace: int, level: int) -> int:
 @inlined
 def pace_alone(memory: Memory) -> int:
     """c/d in units of 2^-16."""
-    return (memory[BOUND] >> (LEVELS - 17)) // memory[PRICE]
+    return (memory[BIAS_BOUND] >> (FINEST_LEVEL - 17)) // memory[PRICE]
 
 
 @uncounted
 def add_slack(memory: Memory, others: int) -> None:
-    """Make the slack c sqrt(1 + 4D), if it was c, where D others are open; accounts and thresholds follow.
+    """Raise the slack from c to c sqrt(1 + 4D), where D others are open; accounts and thresholds follow.
 
-    A cell that is valid stays so. Base grids are made for biases of c sqrt(1 + 4D) + 3D/4 from now on.
+    A cell that is valid stays valid. Base grids are made for biases of c sqrt(1 + 4D) + 3D/4 from now on.
     """
     memory[LATE] = others
-    high = int(memory[GROWS] * math.sqrt(1.0 + 4.0 * others))
+    high = int(memory[GROWING_SLACK] * math.sqrt(1.0 + 4.0 * others))
     added = high - memory[HIGH]
-    memory[HIGH], memory[LOW], memory[BOUND] = high, UNIT - high, high
+    memory[HIGH], memory[LOW], memory[BIAS_BOUND] = high, DYADIC_SCALE - high, high
     memory[SAVED] += 10 * added // 3 * memory[FINE]
-    memory[PACE] = ((4 * high + 3 * others * UNIT) >> (LEVELS - 15)) // memory[PRICE]
+    memory[PACE] = ((4 * high + 3 * others * DYADIC_SCALE) >> (FINEST_LEVEL - 15)) // memory[PRICE]
     count_debts(memory)
     memory[WISH] = next_step(memory)
 
 
 @uncounted
 def next_step(memory: Memory) -> int:
-    """The step of the level that the next round may use; brings BASE, ORPHANED and LIMIT up to date."""
+    """The step of the level that the next round may use. BASE, ORPHANED and LIMIT are brought up to date."""
     t = memory[ROUNDS] + 1
     pace = memory[PACE]
-    base, level = UNIT, 0
+    base, level = DYADIC_SCALE, 0
     # slack that has grown asks for a coarser base grid, but points of the present one stay its points
-    while base > memory[BASE] or (level < LEVELS and t > last_round(pace, level)):
+    while base > memory[BASE] or (level < FINEST_LEVEL and t > last_round(pace, level)):
         base >>= 1
         level += 1
     if base != memory[BASE]:
         memory[BASE] = base
         count_debts(memory)
     limit = last_round(pace, level)
-    if memory[TUNED] & ADAPTIVE:
+    if memory[TUNED] & ADAPTIVE_BIT:
         visited = max(1, (memory[END] - TABLE) // 2 - 2)
-        reach = (pace_alone(memory) * visited) >> (EAGERNESS + MORE_EAGERNESS * (memory[TUNED] & EAGER != 0))
-        while level < LEVELS and t > (reach << level) >> 16:
+        is_eager = memory[TUNED] & EAGER_BIT != 0
+        reach = (pace_alone(memory) * visited) >> (EAGERNESS + EXTRA_EAGERNESS * is_eager)
+        while level < FINEST_LEVEL and t > (reach << level) >> 16:
             level += 1
-        if level < LEVELS:
+        if level < FINEST_LEVEL:
             limit = min(limit, (reach << level) >> 16)
     memory[LIMIT] = limit
-    return UNIT >> level
+    return DYADIC_SCALE >> level
 
 
 @inlined
@@ -288,20 +291,20 @@ def count_debts(memory: Memory) -> None:
 
 @inlined
 def savings(memory: Memory) -> int:
-    """SAVED in whole units of the bias: the bias in units of SAVED would wrap 2^9 times as soon."""
+    """SAVED in whole units of biases. (In units of SAVED, biases would leave 64 bits 2^9 times as soon.)"""
     return memory[SAVED] >> (FINE_BITS + 1)
 
 
 @inlined
 def unbiased_are_free(memory: Memory) -> bool:
     """Whether points without bias accept both outcomes: all bias and one more charge are covered."""
-    return bool(memory[TUNED] & ADAPTIVE and memory[SPREAD] + UNIT <= savings(memory))
+    return bool(memory[TUNED] & ADAPTIVE_BIT and memory[SPREAD] + DYADIC_SCALE <= savings(memory))
 
 
 @inlined
 def owed(memory: Memory, point: int, bias: int) -> int:
-    """What the base grid's guarantee does not cover of a bias: all off that grid, else what is beyond c."""
-    debt = abs(bias) - memory[BOUND] * (point & (memory[BASE] - 1) == 0)
+    """The part of a bias that the base grid's guarantee does not cover: all off that grid, on it beyond c."""
+    debt = abs(bias) - memory[BIAS_BOUND] * (point & (memory[BASE] - 1) == 0)
     return debt * (debt > 0)
 
 
@@ -317,30 +320,30 @@ def debt_after(memory: Memory, index: int, point: int, change: int) -> int:
 
 @inlined
 def may_play(memory: Memory, below: int, above: int, lower: int, step: int) -> bool:
-    """Whether the debts stay covered if this cell is played, whatever the outcome: so on the base grid.
+    """Whether the debts stay covered if this cell is played, whatever the outcome; true on the base grid.
 
-    `below` and `above` are those of the first pairs not below its ends.
+    `below` and `above` are the indices of the first pairs not below its ends.
     """
-    if step == memory[BASE] or memory[ORPHANED] + UNIT <= savings(memory):
+    if step == memory[BASE] or memory[ORPHANED] + DYADIC_SCALE <= savings(memory):
         return True
     return covers(memory, below, above, lower, step)
 
 
 @uncounted
 def covers(memory: Memory, below: int, above: int, lower: int, step: int) -> bool:
-    """The same, for sure, where the savings do not cover every charge."""
+    """The same for a cell off the base grid, where savings do not cover every charge, by exact debts."""
     room = savings(memory) - memory[ORPHANED] + ((memory[PRICE] * (memory[BASE] - step)) >> 1)
     upper = lower + step
-    zero = debt_after(memory, below, lower, lower)
-    one = debt_after(memory, above, upper, upper - UNIT)
-    return bool((room >= 0) & (zero <= room) & (one <= room))
+    debt_zero = debt_after(memory, below, lower, lower)
+    debt_one = debt_after(memory, above, upper, upper - DYADIC_SCALE)
+    return bool((room >= 0) & (debt_zero <= room) & (debt_one <= room))
 
 
 @uncounted
 def begin(memory: Memory) -> None:
     """Enter the cell of the first round."""
     memory[WISH] = step = next_step(memory)
-    enter_cell(memory, search_cell(memory, 0, UNIT, step, unbiased_are_free(memory)), step)
+    enter_cell(memory, search_cell(memory, 0, DYADIC_SCALE, step, unbiased_are_free(memory)), step)
 
 
 @inlined
@@ -357,7 +360,7 @@ def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int, crossed:
     width, target = memory[STEP], memory[WISH]
     free = unbiased_are_free(memory)
     stay = target == width and not (flipped and not enter_neighbour(memory, above, free))
-    certain = free or memory[TUNED] & ADAPTIVE == 0
+    certain = free or memory[TUNED] & ADAPTIVE_BIT == 0
     if crossed and free:
         stay = stay and is_current_valid(memory, free)
     if not certain:
@@ -419,7 +422,7 @@ def sum_from(memory: Memory, index: int, position: int) -> int:
 
 @inlined
 def accepts(memory: Memory, index: int, position: int, above: int, free: bool) -> bool:
-    """Whether a point accepts outcomes below it (0) or above it (1); `free`: both without bias.
+    """Whether a point accepts outcomes below it (0) or above it (1); both if it is unbiased and `free`.
 
     `index` is that of the first pair not below the point.
     """
@@ -436,10 +439,10 @@ def accepts_at(memory: Memory, position: int, above: int, free: bool) -> bool:
 
 @uncounted
 def search_cell(memory: Memory, lower: int, upper: int, step: int, free: bool) -> int:
-    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper], O(log).
+    """The lower end of a valid cell of width `step`, searched outwards from [lower, upper], in O(log) steps.
 
-    By strides that double, then bisection of an interval whose ends accept 0 and 1 (Lemma 14). What refuses
-    one outcome accepts the other, so only one of the ends ever moves.
+    Strides double until the ends of an interval accept 0 and 1, which is then bisected (Lemma 14). A point
+    that refuses one outcome accepts the other, so only one of the ends ever moves.
     """
     stride = step
     while not accepts_at(memory, lower, 0, free):
@@ -468,8 +471,8 @@ def enter_cell(memory: Memory, lower: int, step: int) -> None:
 def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
     """Make the cell beyond the end that was just charged current; False, and no change, if it is not valid.
 
-    The charged end is the lower one (0) or the upper one (1), and accepts outcomes beyond it now. The next
-    pair or one of the next few is the neighbour's far end, so this takes no search.
+    The charged end is the lower one (0) or the upper one (1), and now accepts outcomes on its other side. One
+    of the next few pairs is the neighbour's far end, so this takes no search.
     """
     if beyond:
         lower, below = memory[LOWER] + memory[STEP], memory[ABOVE]
@@ -494,11 +497,9 @@ def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
 def nearest_cell(memory: Memory, target: float, step: int, free: bool, in_odds: bool) -> int:
     """The lower end of the valid cell of width `step` nearest to `target` (of two, the lower one).
 
-    Nearest is counted in probabilities or `in_odds`.
-
-    Cells whose ends were never charged are alike: valid if unbiased points are free, else exactly where
-    LOW - step <= lower end <= HIGH. So only the nearest of those, and the neighbours of charged points, need
-    a look.
+    Distances are those of probabilities, or of odds if `in_odds`. Cells whose ends were never charged are
+    alike: valid if unbiased points are free, else exactly where LOW - step <= lower end <= HIGH. So it is
+    enough to look at the nearest of those and at the neighbours of charged points.
     """
     last = memory[SCALE] - step
     home = min(int(target), last) & -step
@@ -576,7 +577,7 @@ def next_above(memory: Memory, index: int, lower: int, step: int, alike: bool) -
 
 
 def room_of(memory: NDArray[np.int64]) -> int:
-    """How many integers a memory takes up in all: some to spare, for points that will be charged."""
+    """How many integers a memory takes up in all, with some to spare for points that will be charged."""
     return 1 << (len(memory) + 1).bit_length()
 
 
@@ -584,8 +585,8 @@ def bound(rounds: int, pace: int, terms: Terms, tuned: bool, late: int = 0, leas
     """sum over s <= t of d/m_s, plus the biases' bounds, plus (5/3) c when the grid tunes itself.
 
     m_s is the base grid of round s. With c = d (the two rules as published) this is at most
-    2 sqrt(3 c d t) for every t; see docs/theory.md for what late labels add. The base grid now has
-    `least_cells` at least: it is finer than the pace asks for if slack has grown since.
+    2 sqrt(3 c d t) for every t; see docs/theory.md for what late labels add. The base grid has `least_cells`
+    at least, and is finer than the pace asks for if slack has grown.
     """
     (biases, reach), level, start, moved = terms, 0, 0, 0.0
     while rounds > (end := last_round(pace, level)):
@@ -605,13 +606,13 @@ def late_share(late: int, reach: float) -> float:
 def promise(memory: Memory, terms: Terms, rounds: int, late: int) -> float:
     """The bound beforehand on distance plus bias after so many rounds with so many forecasts late."""
     least_cells = 1
-    if memory[GROWS]:
-        biases = terms.biases._replace(slack=int(memory[HIGH]) / UNIT)
+    if memory[GROWING_SLACK]:
+        biases = terms.biases._replace(slack=int(memory[HIGH]) / DYADIC_SCALE)
         terms, late = terms._replace(biases=biases), max(late, int(memory[LATE]))
-        least_cells = UNIT // int(memory[BASE])
+        least_cells = DYADIC_SCALE // int(memory[BASE])
     # an outcome between 0 and 1 is rounded to a unit
-    rounding = 1.0 / UNIT if memory[TUNED] & SHARED else 0.0
-    tuned = bool(memory[TUNED] & ADAPTIVE)
+    rounding = 1.0 / DYADIC_SCALE if memory[TUNED] & SHARED_BIT else 0.0
+    tuned = bool(memory[TUNED] & ADAPTIVE_BIT)
     return rounds * rounding + bound(rounds, int(memory[PACE]), terms, tuned, late, least_cells)
 
 
@@ -627,7 +628,7 @@ def most_rounds(memory: Memory, terms: Terms, late: int) -> int:
     units of 2^-28, below 2^35, which they cannot reach in 2^34 rounds. Half of it is kept for what the
     guarantee leaves out.
     """
-    pace, tuned = int(memory[PACE]), bool(memory[TUNED] & ADAPTIVE)
+    pace, tuned = int(memory[PACE]), bool(memory[TUNED] & ADAPTIVE_BIT)
 
     def is_too_many(rounds: int) -> bool:
         moved = bound(rounds, pace, terms, tuned) + late_share(late, terms.reach)
@@ -639,10 +640,10 @@ def most_rounds(memory: Memory, terms: Terms, late: int) -> int:
 
 def check_grid(memory: NDArray[np.int64], like: NDArray[np.int64]) -> None:
     """ValueError unless the grids and the current cell are those of a forecaster that began as `like`."""
-    require(memory[TUNED] & ~SHARED == like[TUNED] & ~SHARED, "what its configuration says")
+    require(memory[TUNED] & ~SHARED_BIT == like[TUNED] & ~SHARED_BIT, "what its configuration says")
     lower, step = int(memory[LOWER]), int(memory[STEP])
     for size in (step, int(memory[BASE]), int(memory[WISH])):
-        require(0 < size <= UNIT and size & (size - 1) == 0, "its grids")
+        require(0 < size <= DYADIC_SCALE and size & (size - 1) == 0, "its grids")
     ends = [find(memory, lower), find(memory, lower + step)]
     require(memory[[BELOW, ABOVE]].tolist() == ends and lower % step == 0, "its cell")
 

@@ -25,7 +25,7 @@ from onlinecal.forecasters.binary.cells import (
     BRIM,
     END,
     HIGH,
-    LAST,
+    LAST_MIDDLE,
     LOW,
     LOWER,
     MOVED,
@@ -52,7 +52,7 @@ FIRST_OF_GRID = HEADER.end
 def new_table(form: int, points: Ints, rule: str, slack: float, report: str, hints: bool) -> Ints:
     """Header and table, in units of 1/points[-1], without biases; the middle cell is the current one.
 
-    Any cell is valid then by the rule of the paper, and by the balanced one the one in the middle.
+    Without biases any cell is valid by the rule of the paper, and the middle one by the balanced rule.
     """
     scale = int(points[-1])
     middle = int(np.searchsorted(2 * points, scale)) - 1
@@ -77,7 +77,7 @@ def takes_shares(memory: Memory) -> bool:
 
 @inlined
 def note_late(memory: Memory, others: int) -> None:
-    """The slack of a grid that was made for its slack stays."""
+    """Late labels change nothing: the grid was made for its slack, which stays."""
 
 
 @inlined
@@ -88,7 +88,7 @@ def bears(memory: Memory) -> bool:
 
 @inlined
 def change_bias(memory: Memory, index: int, change: int) -> int:
-    """Change the bias of the point whose pair has this index; the bias that it then has."""
+    """Change the bias of the point whose pair has this index, and give back its new bias."""
     total = memory[index + 1] + change
     memory[index + 1] = total
     bias = total - memory[TILT] * memory[index]
@@ -129,7 +129,7 @@ def make_valid(memory: Memory, below: int) -> None:
 def count_round(memory: Memory, lower: int, step: int, point: int, reported: float) -> None:
     """Count a round, and the distance from its report to the point that it is charged to."""
     memory[ROUNDS] += 1
-    memory[LAST] = 2 * lower + step
+    memory[LAST_MIDDLE] = 2 * lower + step
     memory[MOVED] += cells.travelled(memory, lower, step, point, reported)
 
 

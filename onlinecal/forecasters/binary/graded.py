@@ -58,61 +58,62 @@ note_late = full_table.note_late
 takes_shares = full_table.takes_shares
 
 HEADER = Layout(FIRST_OF_GRID)
-RATE = HEADER.field("lambda, see `prices`", "1/SCALE^2")
-WEIGHT = HEADER.field("the sum over inner points of 1 + |kappa|", "units")
-CORNERS = HEADER.field("the same with the weights max(v, 1 - v)", "units")
-SETTINGS = range(RATE, TABLE)
+LAMBDA = HEADER.field("lambda, see `prices`", "1/SCALE^2")
+WEIGHT_SUM = HEADER.field("the sum over inner points of 1 + |kappa|", "units")
+CORNER_SUM = HEADER.field("the same with the weights max(v, 1 - v)", "units")
+SETTINGS = range(LAMBDA, TABLE)
 ACCUMULATORS = MOVED, SPREAD
-PROMISED_BY = [SCALE, REPORT, FINE, END, SHARED, RATE, WEIGHT, CORNERS]
+PROMISED_BY = [SCALE, REPORT, FINE, END, SHARED, LAMBDA, WEIGHT_SUM, CORNER_SUM]
 
-GRAIN_BITS = 28
-GRAIN = 1 << GRAIN_BITS
-MOST_SPLIT = 3
-"""Once outcomes are shares no cell is wider than this many times lambda."""
+GRADED_SCALE_BITS = 28
+GRADED_SCALE = 1 << GRADED_SCALE_BITS
+MOST_TIMES_LAMBDA = 3
+"""Once outcomes are shares no cell is wider than so many times lambda."""
 MOST_HALF = 1 << 19
-"""Cells below 1/2, at most: the narrowest are then some 2^7 units wide."""
+"""The most cells below 1/2: the narrowest are then some 2^7 units wide."""
 
 
 @lru_cache(64)
 def graded_points(half: int) -> Ints:
     """The points of the graded grid with so many cells below 1/2 and as many above, in units of 2^-28."""
     rate, step = 1.0 / (8 * half), 1.0
-    # steps like Newton's: v^2 of the lowest point falls 2 * half times as fast as the rate rises
+    # Newton's method: v^2 of the lowest point falls 2 * half times as fast as the rate rises
     while abs(step) > 1e-15 * rate and half > 1:
         step = (_below(rate, half)[-1] ** 2 - rate) / (2 * half)
         rate += step
-    lower = [0, *(round(v * GRAIN) for v in reversed(_below(rate, half)))]
-    points = np.array([*lower, *(GRAIN - v for v in reversed(lower[:-1]))], np.int64)
+    lower = [0, *(round(v * GRADED_SCALE) for v in reversed(_below(rate, half)))]
+    points = np.array([*lower, *(GRADED_SCALE - v for v in reversed(lower[:-1]))], np.int64)
     points.setflags(write=False)
     return points
 
 
 def _below(rate: float, half: int) -> list[float]:
-    """The points from 1/2 down to the lowest above 0, where v w is the rate, and at 1/2 itself w is."""
+    """The points from 1/2 down to the lowest above 0: v w is the rate there, and at 1/2 the rate is w."""
     v = 0.5
-    found = [v]
+    points = [v]
     for place in range(half - 1):
         v -= rate / v if place else rate
-        found.append(v)
-    return found
+        points.append(v)
+    return points
 
 
 def best_half(rounds: int, weight: float) -> int:
-    """For which number of cells below 1/2 the sum of rounds * lambda and `weight` for each point is least."""
+    """The number of cells below 1/2 with the least bound: rounds * lambda plus `weight` for each point."""
     about = math.sqrt(rounds / (16.0 * weight))
     first = min(max(1, int(about + 0.25 * math.log(max(about, 1.0)) + 0.5)), MOST_HALF - 2)
-    return min(range(first, first + 3), key=lambda half: _number(rounds, weight, half))
+    return min(range(first, first + 3), key=lambda half: _bound_of_size(rounds, weight, half))
 
 
-def _number(rounds: int, weight: float, half: int) -> float:
+def _bound_of_size(rounds: int, weight: float, half: int) -> float:
     rate, points, _ = prices(graded_points(half))
-    return rounds * rate / GRAIN**2 + weight * points / GRAIN
+    return rounds * rate / GRADED_SCALE**2 + weight * points / GRADED_SCALE
 
 
 def prices(points: Ints) -> tuple[int, int, int]:
-    """Of a grid: lambda, the sum of 1 + |kappa| over the inner points, that with the weights max(v, 1 - v).
+    """Three numbers of a grid: lambda, the sum of 1 + |kappa| over inner points v, and a weighted sum of it.
 
-    Lambda is in units of 1/scale^2, the sums are in units of 1/scale, the second rounded up.
+    The weights are max(v, 1 - v). Lambda is in units of 1/scale^2. The sums are in units of 1/scale, and the
+    second is rounded up.
     """
     scale, inner = points[-1], points[1:-1]
     ones, zeros = costs(points)
@@ -123,14 +124,14 @@ def prices(points: Ints) -> tuple[int, int, int]:
 
 
 def costs(points: Ints) -> tuple[Ints, Ints]:
-    """How far from its report each inner point is when it is charged with a one, and with a zero."""
+    """The distance of each inner point from its report when it is charged with a one, and with a zero."""
     scale, inner, widths = points[-1], points[1:-1], np.diff(points)
     return np.where(2 * inner <= scale, widths[:-1], 0), np.where(2 * inner >= scale, widths[1:], 0)
 
 
 def split(points: Ints, rate: int) -> Ints:
-    """The points, and as many more, evenly in each cell, as leave none wider than 3 times this lambda."""
-    widest = max(1, MOST_SPLIT * rate // int(points[-1]))
+    """The points and more between them, evenly in each cell, until none is wider than 3 times this lambda."""
+    widest = max(1, MOST_TIMES_LAMBDA * rate // int(points[-1]))
     pieces = -(-np.diff(points) // widest)
     cells = zip(points.tolist(), points[1:].tolist(), pieces.tolist(), strict=False)
     return np.array(
@@ -142,18 +143,19 @@ def split(points: Ints, rate: int) -> Ints:
 
 def new_memory(points: Ints, slack: float) -> Ints:
     """The memory before the first round, for the balanced rule on these points, one of which is 1/2."""
-    memory = new_table(FORMAT_GRADED, points, "balanced", slack, cells.KINDS[cells.OUTER], False)
-    memory[RATE], memory[WEIGHT], memory[CORNERS] = prices(points)
+    memory = new_table(FORMAT_GRADED, points, "balanced", slack, cells.REPORT_KINDS[cells.OUTER], False)
+    memory[LAMBDA], memory[WEIGHT_SUM], memory[CORNER_SUM] = prices(points)
     return memory
 
 
 def with_more_points(memory: Ints, points: Ints) -> Ints:
-    """The memory with more points, none of them charged so far, which reports midpoints from now on."""
+    """The memory with these points, the new ones without a charge, which reports midpoints from now on."""
     before, sums = memory[TABLE : memory[END]].reshape(-1, 2).T
     finer = np.concatenate([memory[:TABLE], np.repeat(points, 2)])
     finer[TABLE + 1 :: 2][np.searchsorted(points, before)] = sums
     finer[END] = len(finer)
-    # without hints that is the midpoint; of rounds that were reported otherwise the distance is still known
+    # without hints this reports the midpoint, and the distance of rounds that were reported before stays
+    # exact
     finer[REPORT] = cells.AT_HINT
     enter_valid(finer, TABLE + 2 * int(np.searchsorted(points, memory[LOWER])))
     return finer
@@ -163,14 +165,14 @@ def refined(memory: Ints, slack: float) -> Ints:
     """The memory, ready for outcomes that are neither 0 nor 1: wide cells are split."""
     if memory[SHARED]:
         return memory
-    points, rate = memory[TABLE : memory[END] : 2], int(memory[RATE])
+    points, rate = memory[TABLE : memory[END] : 2], int(memory[LAMBDA])
     every = split(points, rate)
     finer = with_more_points(memory, every)
     added, widest = np.setdiff1d(every, points), int(np.diff(every).max())
     finer[SHARED] = 1
-    finer[RATE] = max(rate, -(-widest * GRAIN // 2))
-    finer[WEIGHT] += GRAIN * len(added)
-    finer[CORNERS] += np.maximum(added, GRAIN - added).sum()
+    finer[LAMBDA] = max(rate, -(-widest * GRADED_SCALE // 2))
+    finer[WEIGHT_SUM] += GRADED_SCALE * len(added)
+    finer[CORNER_SUM] += np.maximum(added, GRADED_SCALE - added).sum()
     return finer
 
 
@@ -241,14 +243,14 @@ def room_of(memory: Ints) -> int:
 
 
 def bound(memory: Memory, slack: float, rounds: int, late: int) -> float:
-    """lambda T and for each point (1 + |kappa|) times the bound c + D max(v, 1 - v) of its bias.
+    """lambda T plus, for each point, (1 + |kappa|) times the bound c + D max(v, 1 - v) of its bias.
 
-    Once outcomes are shares lambda is half of the widest cell, if that is more, and the D + 1 forecasts
-    that were open then may cost the width of a cell each.
+    Once outcomes are shares lambda is at least half of the widest cell, and the D + 1 forecasts that were
+    open then may cost the width of a cell each.
     """
     scale = int(memory[SCALE])
-    biases = slack * int(memory[WEIGHT]) + late * int(memory[CORNERS])
-    total = (rounds * int(memory[RATE]) / scale + biases) / scale
+    biases = slack * int(memory[WEIGHT_SUM]) + late * int(memory[CORNER_SUM])
+    total = (rounds * int(memory[LAMBDA]) / scale + biases) / scale
     return total + (rounds * rounding_of(memory) + 0.5 * (late + 1) if memory[SHARED] else 0.0)
 
 
@@ -268,10 +270,10 @@ def window_promise(memory: Memory, terms: Terms, rounds: int, late: int) -> floa
 
 
 def most_rounds(memory: Memory, terms: Terms, late: int) -> int:
-    """How many rounds the accumulators bear in all, whatever comes: the bound is one on their distance."""
+    """How many rounds the accumulators bear in all, whatever comes; the bound also bounds their distance."""
     scale, fine = int(memory[SCALE]), int(memory[FINE])
     apart = bound(memory, terms.biases.slack, 0, late) * scale
-    each = 2 * fine * (int(memory[RATE]) // scale + 1) + (fine + 1 if memory[SHARED] else 0)
+    each = 2 * fine * (int(memory[LAMBDA]) // scale + 1) + (fine + 1 if memory[SHARED] else 0)
     return int(min((BRIM - 4.0 * fine * apart) // each, BRIM // scale if apart >= BRIM else BRIM))
 
 

@@ -1,4 +1,9 @@
-"""What AlmostOneStepAhead and OneStepAhead share: parameters, memory, replay and the river face."""
+"""What AlmostOneStepAhead and OneStepAhead share: parameters, memory, replay and the methods for river.
+
+Invariant: `memory` belongs to `machine`, and `_probability` is the forecast of the memory's coming round
+without a hint. Whoever lets a compiled loop play on the memory calls `resume` afterwards. If something fails
+while a sequence is played, the forecaster is as it was before.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +65,7 @@ class GridForecaster(Restored, base.Classifier):
         self._adopt(settings.new_memory())
         if settings.grid_stays and self.horizon is not None and self.horizon > self.most_rounds:
             raise ValueError(
-                f"horizon must be at most {self.most_rounds}, which is what the integers of a grid of "
+                f"horizon must be at most {self.most_rounds}, as many rounds as the integers of a grid of "
                 f"{cells_of(self.memory)} cells bear, got {self.horizon!r}"
             )
         if self.window is not None:
@@ -82,12 +87,12 @@ class GridForecaster(Restored, base.Classifier):
         return np.empty(0)
 
     def grow(self) -> None:
-        """Double the memory: for whoever drives it with compiled loops and found it full."""
+        """Double the memory, when a compiled loop has found it full."""
         self.memory = enlarged(self.memory)
 
     def resume(self) -> None:
         """Take up the memory again after a compiled loop has played on it."""
-        # the current cell's report, without waiting for a kernel that looks for cells
+        # the current cell's report is plain Python: nobody shall wait for a kernel to be compiled here
         lower, step = int(self.memory[LOWER]), int(self.memory[STEP])
         self._probability = float(cells.report(self.memory, lower, step, NO_HINT))
 
@@ -116,19 +121,19 @@ class GridForecaster(Restored, base.Classifier):
         """
         if outcome not in (0, 1):
             self._expect_shares()
-        given = lower, step, float(outcome), forecast
+        round_played = lower, step, float(outcome), forecast
         if self._window is None:
-            self._probability = self._charge(self.machine.settle, *given)
+            self._probability = self._charge(self.machine.settle, *round_played)
         else:
             settle = self.machine.settle
-            self._probability = self._charge_in_window(None, lower, step, outcome, settle, *given)
+            self._probability = self._charge_in_window(None, lower, step, outcome, settle, *round_played)
 
-    def _charge(self, entry: Callable[..., float], *given: Any) -> float:
-        """Have an entry point charge a round, once there is room for it: what it answers.
+    def _charge(self, entry: Callable[..., float], *arguments: Any) -> float:
+        """Have an entry point charge a round, once there is room for it, and give back its answer.
 
-        The entry point gets the memory and what is given.
+        The entry point gets the memory and these arguments.
         """
-        while (answer := entry(self.memory, *given)) == NO_ROOM:
+        while (answer := entry(self.memory, *arguments)) == NO_ROOM:
             self.grow()
         return answer
 
@@ -139,14 +144,14 @@ class GridForecaster(Restored, base.Classifier):
         step: int,
         outcome: float,
         entry: Callable[..., float],
-        *given: Any,
+        *arguments: Any,
     ) -> float:
         """`_charge` a round of the cell (lower, lower + step), and let the window follow.
 
-        `now` is the round's moment in the window, None: how many rounds this forecaster has settled.
+        `now` is the round's moment in the window; None: how many rounds this forecaster has settled.
         """
         moved = self.memory[cells.MOVED]
-        answer = self._charge(entry, *given)
+        answer = self._charge(entry, *arguments)
         lower, step = self.machine.rules.in_units(self.memory, lower, step)
         self._window.follow(self.memory, lower, step, outcome, moved, now)  # type: ignore[union-attr]
         return answer
@@ -172,13 +177,13 @@ class GridForecaster(Restored, base.Classifier):
         if self.hints or self._window is not None or outcome not in (0, 1):
             self.settle(*self._coming(), outcome, self._probability)
             return
-        # `_charge`, without the call, which is a fifth of such an event
+        # this is `_charge` without the call, which would take a fifth of such an event
         while (probability := self.machine.advance(self.memory, outcome)) == NO_ROOM:
             self.grow()
         self._probability = probability
 
     def _coming(self) -> tuple[int, int]:
-        """The cell of the coming round if it has no hint; its forecast is then known, too."""
+        """The cell of the coming round if it has no hint; `_probability` becomes its forecast."""
         if not self.hints:
             return int(self.memory[LOWER]), int(self.memory[STEP])
         lower, step, self._probability = self.machine.issue(self.memory, NO_HINT)
@@ -195,7 +200,7 @@ class GridForecaster(Restored, base.Classifier):
     def _replay(
         self, outcomes: ArrayLike, hints: ArrayLike | None = None, charged: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Play a whole sequence, or nothing: the forecasts, and the charged points if wanted (else empty)."""
+        """Play a whole sequence, or nothing of it: the forecasts, and if wanted the charged points."""
         played = check_shares(outcomes)
         advice = np.full(len(played) if self.hints else 0, NO_HINT)
         if hints is not None:
@@ -247,7 +252,7 @@ class GridForecaster(Restored, base.Classifier):
             guide.leave(self.memory)
 
     def _play_share(self, *tapes: NDArray[Any]) -> None:
-        """Play the first of these outcomes: the first share's own forecast is in a cell of before."""
+        """Play the first of these outcomes, which is the first share: its forecast comes before `refined`."""
         outcomes, hints, forecasts, charged = tapes
         lower, step, forecast = self.machine.issue(self.memory, hints[0] if len(hints) else NO_HINT)
         ends = lower / self.memory[cells.SCALE], (lower + step) / self.memory[cells.SCALE]
@@ -262,21 +267,21 @@ class GridForecaster(Restored, base.Classifier):
         return None if self._window is None else self._window.certificate(self.memory, now)
 
     def note_late(self, others: int) -> None:
-        """Take into the guarantee that so many `others` were open when a forecast was issued."""
+        """Allow in the guarantee for so many `others` that were open when a forecast was issued."""
         self._late = max(self._late, others)
-        if self.memory[cells.GROWS] and others > self.memory[cells.LATE]:
+        if self.memory[cells.GROWING_SLACK] and others > self.memory[cells.LATE]:
             self.machine.rules.note_late(self.memory, others)
 
     def promise(self, rounds: int) -> float:
-        """The a-priori bound on distance plus bias after so many rounds, a sum."""
+        """The bound on distance plus bias after so many rounds that is known beforehand, a sum."""
         return self._promise_of(self.memory, rounds, self._late)
 
     def _promise_of(self, memory: NDArray[np.int64], rounds: int, late: int) -> float:
-        """The same of a memory that began as a copy of this forecaster's, with so many labels late."""
+        """The same for a memory that began as a copy of this forecaster's, with so many labels late."""
         return float(self.machine.rules.promise(memory, self._terms, rounds, late))
 
     def _window_promise_of(self, memory: NDArray[np.int64], rounds: int, late: int) -> float | None:
-        """The bound on so many consecutive rounds of such a memory; None where there is none."""
+        """The bound on so many consecutive rounds of such a memory; None on a grid that promises none."""
         return self.machine.rules.window_promise(memory, self._terms, rounds, late)
 
     @property
@@ -284,8 +289,8 @@ class GridForecaster(Restored, base.Classifier):
         """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
 
         Its accumulators are integers of 64 bits. On a uniform grid of m cells they bear about 2^31 m rounds
-        (2^32 m with the midpoint); grids without a horizon 2^43, unless slack or late labels are so great
-        that the guarantee passes 2^25 before.
+        (2^32 m with the midpoint). On grids without a horizon they bear 2^43, unless slack or late labels are
+        so great that the guarantee exceeds 2^25 before.
         """
         return self.machine.rules.most_rounds(self.memory, self._terms, self._late)
 

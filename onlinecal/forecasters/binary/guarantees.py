@@ -13,14 +13,14 @@ from fractions import Fraction
 from typing import NamedTuple
 
 MOST_PROMISED = 1 << 43
-"""No promise is asked for after more rounds."""
+"""Promises are made for at most so many rounds."""
 
 
 class Biases(NamedTuple):
     """A rule's bound on the bias of a point v: slack + corners max(v, 1 - v), while no label is late.
 
     The balanced rule has its slack and no corners, the sign rule one corner and no slack. Each forecast that
-    may be open besides the newest makes it one corner more.
+    may be open besides the newest adds a corner.
     """
 
     slack: float
@@ -28,7 +28,7 @@ class Biases(NamedTuple):
 
     @classmethod
     def under(cls, rule: str, slack: float) -> Biases:
-        """What a rule promises of every point's."""
+        """What a rule promises of the bias of every point."""
         return cls(0.0, 1) if rule == "sign" else cls(slack, 0)
 
     @property
@@ -38,11 +38,11 @@ class Biases(NamedTuple):
 
     @property
     def length(self) -> float:
-        """That of an interval which no bias leaves: a corner of point v is v above 0 and 1 - v below."""
+        """The length of an interval that no bias leaves: a corner of point v is v above 0 and 1 - v below."""
         return 2.0 * self.slack + self.corners
 
     def total(self, n_cells: int, late: int = 0) -> float:
-        """The bounds of all inner points together: max(v, 1 - v) adds up to 3m/4 - 1, + 1/(4m) for odd m."""
+        """The sum of all inner points' bounds; that of max(v, 1 - v) is 3m/4 - 1, + 1/(4m) for odd m."""
         corner = 0.75 * n_cells - 1.0 + (n_cells % 2) / (4.0 * n_cells)
         return self.slack * (n_cells - 1) + (self.corners + late) * corner
 
@@ -50,8 +50,8 @@ class Biases(NamedTuple):
 class Terms(NamedTuple):
     """What a promise rests on besides the grid.
 
-    `biases` is what the rule promises of every point's, `reach` is d: how far, in cells, a report may be from
-    the charged point.
+    `biases` is what the rule promises of the bias of every point. `reach` is d: how far, in cells, a report
+    may be from the charged point.
     """
 
     biases: Biases

@@ -11,8 +11,8 @@ from onlinecal.arrays import Ints
 from onlinecal.compiling import inlined, uncounted
 from onlinecal.compiling.instructions import lowest_bit
 from onlinecal.forecasters.binary import cells, dyadic
-from onlinecal.forecasters.binary.cells import HIGH, LAST, LOW, STEP, TABLE, TILT, Memory, find
-from onlinecal.forecasters.binary.dyadic import LEVELS, UNIT, sum_from
+from onlinecal.forecasters.binary.cells import HIGH, LAST_MIDDLE, LOW, STEP, TABLE, TILT, Memory, find
+from onlinecal.forecasters.binary.dyadic import DYADIC_SCALE, FINEST_LEVEL, sum_from
 from onlinecal.forecasters.binary.marks import (
     changes_cells,
     mark_both_sides,
@@ -20,15 +20,20 @@ from onlinecal.forecasters.binary.marks import (
     marks_length,
     nearest_marked,
 )
+from onlinecal.layout import Layout
 
-# The header of a guide. SHIFTS: the binary logarithms of the steps that the SLOTS have marks for; NONE: for
-# none. PAIRS: the same of the points whose pairs are known. DEEPEST: the finest level there is room for.
-# ROOM: of a slot; the first begins at MARKS. PLACES: where the pairs' places begin.
-SLOTS = 4
-SHIFTS, PAIRS, DEEPEST, ROOM, PLACES, MARKS = 0, SLOTS, SLOTS + 1, SLOTS + 2, SLOTS + 3, SLOTS + 4
-NONE = LEVELS + 1
+N_SLOTS = 4
+HEADER = Layout()
+SLOT_SHIFTS = HEADER.field("of the steps that the slots have marks for", "binary logarithm", N_SLOTS)
+PAIRS_SHIFT = HEADER.field("of the step whose points have known pairs", "binary logarithm")
+DEEPEST = HEADER.field("the finest level there is room for", "level")
+SLOT_LENGTH = HEADER.field("words of a slot; the first slot begins at MARKS", "count")
+PAIR_PLACES = HEADER.field("where the places of the pairs begin", "place")
+MARKS = HEADER.end
+NO_SHIFT = FINEST_LEVEL + 1
+"""What stands in place of a binary logarithm where there is no step."""
 SPARE_LEVELS, LEAST_LEVELS = 4, 12
-"""Levels beyond the last base grid, and levels in all, that a guide has room for at least."""
+"""A guide has room for at least so many levels beyond the last base grid, and for so many levels in all."""
 
 
 def new_guide(memory: Ints, rounds: int) -> Ints:
@@ -36,19 +41,19 @@ def new_guide(memory: Ints, rounds: int) -> Ints:
     level, last = 0, int(memory[cells.ROUNDS]) + rounds
     while last > dyadic.last_round(int(memory[dyadic.PACE]), level):
         level += 1
-    level = min(LEVELS, max(level + SPARE_LEVELS, LEAST_LEVELS))
+    level = min(FINEST_LEVEL, max(level + SPARE_LEVELS, LEAST_LEVELS))
     room = 2 * marks_length(1 << level)
-    places = MARKS + SLOTS * room
+    places = MARKS + N_SLOTS * room
     guide = np.zeros(places + (1 << level) + 1, np.int64)
-    guide[:SLOTS] = guide[PAIRS] = NONE
-    guide[DEEPEST], guide[ROOM], guide[PLACES] = level, room, places
+    guide[:N_SLOTS] = guide[PAIRS_SHIFT] = NO_SHIFT
+    guide[DEEPEST], guide[SLOT_LENGTH], guide[PAIR_PLACES] = level, room, places
     return guide
 
 
 @uncounted
 def renew(memory: Memory, guide: Memory, slot: int, shift: int) -> None:
     """Mark all cells of a step anew."""
-    n_cells, start, step = UNIT >> shift, MARKS + slot * guide[ROOM], 1 << shift
+    n_cells, start, step = DYADIC_SCALE >> shift, MARKS + slot * guide[SLOT_LENGTH], 1 << shift
     first, last = 0, n_cells - 1
     mark_run(guide, start + marks_length(n_cells), n_cells, first, last)
     if memory[TILT]:
@@ -57,13 +62,13 @@ def renew(memory: Memory, guide: Memory, slot: int, shift: int) -> None:
     for index in range(TABLE, memory[cells.END], 2):
         if memory[index] & (step - 1) == 0:
             note_point(memory, guide, start, index, shift)
-    guide[SHIFTS + slot] = shift
-    if shift < guide[PAIRS]:
-        guide[PAIRS], index = shift, TABLE
+    guide[SLOT_SHIFTS + slot] = shift
+    if shift < guide[PAIRS_SHIFT]:
+        guide[PAIRS_SHIFT], index = shift, TABLE
         for number in range(n_cells + 1):
             while memory[index] < number << shift:
                 index += 2
-            guide[guide[PLACES] + number] = index
+            guide[guide[PAIR_PLACES] + number] = index
 
 
 @inlined
@@ -76,7 +81,7 @@ def note_point(memory: Memory, guide: Memory, start: int, index: int, shift: int
         while memory[below] > point - step:
             below -= 2
         below += 2 * (memory[below] != point - step)
-    if point < UNIT:
+    if point < DYADIC_SCALE:
         above += 2
         while memory[above] < point + step:
             above += 2
@@ -87,26 +92,26 @@ def note_point(memory: Memory, guide: Memory, start: int, index: int, shift: int
 @inlined
 def pair_of(memory: Memory, guide: Memory, point: int) -> int:
     """The index of the first pair not below a point."""
-    shift = guide[PAIRS]
-    if (shift == NONE) | (point & ((1 << shift) - 1) != 0):
+    shift = guide[PAIRS_SHIFT]
+    if (shift == NO_SHIFT) | (point & ((1 << shift) - 1) != 0):
         return find(memory, point)
-    return guide[guide[PLACES] + (point >> shift)]
+    return guide[guide[PAIR_PLACES] + (point >> shift)]
 
 
 @inlined
 def propose(memory: Memory, guide: Memory, hint: float) -> tuple[int, int]:
     """`dyadic.propose`, with a guide."""
     step = memory[STEP]
-    if step << guide[DEEPEST] < UNIT:
+    if step << guide[DEEPEST] < DYADIC_SCALE:
         return dyadic.propose(memory, hint)
-    free, in_odds = int(dyadic.unbiased_are_free(memory)), memory[dyadic.TUNED] & dyadic.EAGER != 0
+    free, in_odds = int(dyadic.unbiased_are_free(memory)), memory[dyadic.TUNED] & dyadic.EAGER_BIT != 0
     while True:
         shift = lowest_bit(step)
-        n_cells, slot = UNIT >> shift, shift & (SLOTS - 1)
-        if guide[SHIFTS + slot] != shift:
+        n_cells, slot = DYADIC_SCALE >> shift, shift & (N_SLOTS - 1)
+        if guide[SLOT_SHIFTS + slot] != shift:
             renew(memory, guide, slot, shift)
-        target = hint * n_cells if hint >= 0.0 else memory[LAST] / (2 * step)
-        start = MARKS + slot * guide[ROOM] + free * marks_length(n_cells)
+        target = hint * n_cells if hint >= 0.0 else memory[LAST_MIDDLE] / (2 * step)
+        start = MARKS + slot * guide[SLOT_LENGTH] + free * marks_length(n_cells)
         lower = nearest_marked(guide, start, n_cells, target, in_odds) << shift
         below, above = pair_of(memory, guide, lower), pair_of(memory, guide, lower + step)
         if dyadic.may_play(memory, below, above, lower, step):
@@ -120,24 +125,24 @@ def charge(memory: Memory, guide: Memory, lower: int, step: int, outcome: int, r
     point = lower + step * outcome
     index = pair_of(memory, guide, point)
     fresh = memory[index] != point
-    dyadic.charge_pair(memory, index, lower, step, outcome, outcome * UNIT, reported)
-    if fresh and guide[PAIRS] != NONE:
-        first, shift = guide[PLACES], guide[PAIRS]
-        for place in range(first + (point >> shift) + 1, first + (UNIT >> shift) + 1):
+    dyadic.charge_pair(memory, index, lower, step, outcome, outcome * DYADIC_SCALE, reported)
+    if fresh and guide[PAIRS_SHIFT] != NO_SHIFT:
+        first, shift = guide[PAIR_PLACES], guide[PAIRS_SHIFT]
+        for place in range(first + (point >> shift) + 1, first + (DYADIC_SCALE >> shift) + 1):
             guide[place] += 2
-    if fresh or changes_cells(memory, point, memory[index + 1], point - outcome * UNIT):
+    if fresh or changes_cells(memory, point, memory[index + 1], point - outcome * DYADIC_SCALE):
         note_change(memory, guide, point, index)
 
 
 @uncounted
 def note_change(memory: Memory, guide: Memory, point: int, index: int) -> None:
     """Mark the cells of all steps on both sides of a charged point anew."""
-    for slot in range(SLOTS):
-        shift = guide[SHIFTS + slot]
-        if shift != NONE and point & ((1 << shift) - 1) == 0:
-            note_point(memory, guide, MARKS + slot * guide[ROOM], index, shift)
+    for slot in range(N_SLOTS):
+        shift = guide[SLOT_SHIFTS + slot]
+        if shift != NO_SHIFT and point & ((1 << shift) - 1) == 0:
+            note_point(memory, guide, MARKS + slot * guide[SLOT_LENGTH], index, shift)
 
 
 @inlined
 def leave(memory: Memory) -> None:
-    """Nothing was put off."""
+    """Do nothing: `charge` put nothing off."""

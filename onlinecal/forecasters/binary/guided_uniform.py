@@ -7,7 +7,7 @@ import numpy as np
 from onlinecal.arrays import Ints
 from onlinecal.compiling import inlined
 from onlinecal.forecasters.binary import cells, uniform
-from onlinecal.forecasters.binary.cells import BELOW, LAST, LOWER, STEP, TABLE, Memory
+from onlinecal.forecasters.binary.cells import BELOW, LAST_MIDDLE, LOWER, STEP, TABLE, Memory
 from onlinecal.forecasters.binary.full_table import cells_of, make_valid
 from onlinecal.forecasters.binary.marks import (
     changes_cells,
@@ -17,7 +17,7 @@ from onlinecal.forecasters.binary.marks import (
 )
 
 NOTED, MARKS = 0, 1
-"""NOTED: whether the marks are those of the memory; where they begin."""
+"""A guide has at NOTED whether its marks are those of the memory, and from MARKS on the marks."""
 
 
 def new_guide(memory: Ints, rounds: int) -> Ints:
@@ -34,7 +34,7 @@ def propose(memory: Memory, guide: Memory, hint: float) -> tuple[int, int]:
             note_point(memory, guide, number)
         note_point(memory, guide, m)
         guide[NOTED] = 1
-    target = hint * m if hint >= 0.0 else memory[LAST] / (2 * memory[STEP])
+    target = hint * m if hint >= 0.0 else memory[LAST_MIDDLE] / (2 * memory[STEP])
     start = MARKS + int(uniform.covered(memory)) * marks_length(m)
     return nearest_marked(guide, start, m, target, False) << memory[uniform.SHIFT], memory[STEP]
 
@@ -43,7 +43,7 @@ def propose(memory: Memory, guide: Memory, hint: float) -> tuple[int, int]:
 def note_point(memory: Memory, guide: Memory, number: int) -> None:
     """Mark the cells on both sides of a point."""
     index = TABLE + 2 * number
-    # beyond the last point a sum that nobody reads
+    # the last point has no upper neighbour, and this sum is not read
     above = memory[index + 3] if index + 2 < memory[cells.END] else 0
     sums = memory[index - 1], memory[index + 1], above
     mark_both_sides(memory, guide, MARKS, memory[index], sums, memory[STEP], number)

@@ -1,9 +1,11 @@
 """Marks of valid cells, a bit for each cell, from which the valid cell nearest to a hint is found at once.
 
-A replay with hints has a guide beside the memory. It is made for that replay and thrown away: it holds
-nothing that does not follow from the memory. What is played is what the grids play without one, to the bit.
-For each kind of validity, strict and with unbiased points free, a guide holds the marks of all cells. The
-valid cell nearest to a hint is then found in some two words of 64 cells.
+A replay with hints has a guide beside the memory. It is made for that replay and thrown away: everything in
+it follows from the memory. The game is the same as without a guide, to the bit.
+
+A cell is strictly valid if its ends accept their outcomes, and freely valid if unbiased points count as
+accepting both. A guide has the marks of all cells for each kind, `start` being where those of the strictly
+valid ones begin. The valid cell nearest to a hint is usually found in two words of 64 cells.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from onlinecal.compiling.instructions import highest_bit, lowest_bit
 from onlinecal.forecasters.binary import cells
 from onlinecal.forecasters.binary.cells import HIGH, LOW, TILT, Memory
 
-ALL, BIT = np.int64(-1), np.int64(1)
+ALL_BITS, LOWEST_BIT = np.int64(-1), np.int64(1)
 """A word with all bits and one with the lowest. The interpreter, too, shifts them within 64 bits."""
 
 
@@ -29,28 +31,28 @@ def marks_length(n_cells: int) -> int:
 def mark(guide: Memory, start: int, cell: int, on: int) -> None:
     """Set the mark of a cell, or clear it."""
     place, bit = start + (cell >> 6), cell & 63
-    guide[place] = (guide[place] & ~(BIT << bit)) | (on * BIT << bit)
+    guide[place] = (guide[place] & ~(LOWEST_BIT << bit)) | (on * LOWEST_BIT << bit)
 
 
 @inlined
 def mark_run(guide: Memory, start: int, n_cells: int, first: int, last: int) -> None:
-    """Mark the cells from `first` to `last`, as far as there are such, and no others."""
+    """Mark the cells from `first` to `last` that exist, and no others."""
     first, last = max(first, 0), min(last, n_cells - 1)
     for number in range(marks_length(n_cells)):
         low, high = max(first - 64 * number, 0), min(last - 64 * number, 63)
-        guide[start + number] = (ALL << low) & ~((ALL << 1) << high) if low <= high else 0
+        guide[start + number] = (ALL_BITS << low) & ~((ALL_BITS << 1) << high) if low <= high else 0
 
 
 @inlined
 def nearest_marked(guide: Memory, start: int, n_cells: int, target: float, in_odds: bool) -> int:
-    """The marked cell nearest to `target`, in cells: that which the target is in, or of two the lower.
+    """The marked cell nearest to `target`, a number in cells; of two cells that are equally near the lower.
 
-    Nearest is counted in probabilities or `in_odds`. Some cell is marked.
+    Distances are those of probabilities, or of odds if `in_odds`. At least one cell must be marked.
     """
     home = min(int(target), n_cells - 1)
     number, bit, last = home >> 6, home & 63, marks_length(n_cells) - 1
     word = guide[start + number]
-    left, right = word & ~((ALL << 1) << bit), word & (ALL << bit)
+    left, right = word & ~((ALL_BITS << 1) << bit), word & (ALL_BITS << bit)
     below = above = number
     while left == 0 and below > 0:
         below -= 1
@@ -85,23 +87,23 @@ def mark_both_sides(
     below, total, above = sums
     low, high, tilt, scale = memory[LOW], memory[HIGH], memory[TILT], memory[cells.SCALE]
     freely = start + marks_length(scale // step)
-    zero, one, unbiased = total <= high, total >= low, total == tilt * point
+    accepts_zero, accepts_one, unbiased = total <= high, total >= low, total == tilt * point
     if point > 0:
         strict = below <= high
         free = strict | (below == tilt * (point - step))
-        mark(guide, start, cell - 1, int(strict & one))
-        mark(guide, freely, cell - 1, int(free & (one | unbiased)))
+        mark(guide, start, cell - 1, int(strict & accepts_one))
+        mark(guide, freely, cell - 1, int(free & (accepts_one | unbiased)))
     if point < scale:
         strict = above >= low
         free = strict | (above == tilt * (point + step))
-        mark(guide, start, cell, int(zero & strict))
-        mark(guide, freely, cell, int((zero | unbiased) & free))
+        mark(guide, start, cell, int(accepts_zero & strict))
+        mark(guide, freely, cell, int((accepts_zero | unbiased) & free))
 
 
 @inlined
 def changes_cells(memory: Memory, point: int, total: int, change: int) -> bool:
     """Whether a point that came to this sum by a change accepts something else than before."""
     old, unbiased = total - change, memory[TILT] * point
-    zero = (total <= memory[HIGH]) != (old <= memory[HIGH])
-    one = (total >= memory[LOW]) != (old >= memory[LOW])
-    return bool(zero | one | (total == unbiased) | (old == unbiased))
+    zero_changes = (total <= memory[HIGH]) != (old <= memory[HIGH])
+    one_changes = (total >= memory[LOW]) != (old >= memory[LOW])
+    return bool(zero_changes | one_changes | (total == unbiased) | (old == unbiased))

@@ -42,8 +42,8 @@ from onlinecal.forecasters.binary.full_table import (
     rounding_of,
 )
 from onlinecal.forecasters.binary.graded import (
-    GRAIN,
-    GRAIN_BITS,
+    GRADED_SCALE,
+    GRADED_SCALE_BITS,
     enter_valid,
     graded_points,
     prices,
@@ -76,18 +76,26 @@ NESTED_STAGES = 5
 """The nested grid of stage s has 2^s cells; up to this stage its points are some of NESTED_POINTS."""
 NESTED_POINTS = graded_points(1 << (NESTED_STAGES - 1))
 NESTED_ROUNDS = np.array([4, 42, 222, 800, 4865], np.int64)
-"""So many rounds, times the slack, the grids of the stages 1 to NESTED_STAGES serve; later ones four times as
-many as the one before. By the first four the guarantee is never above sqrt(3 t), at slack 1/2."""
+"""The last rounds that the grids of the stages 1 to NESTED_STAGES serve, at slack 1; they grow with the
+slack. Each later grid serves four times as long as the one before. The first four numbers are such that the
+guarantee is never above sqrt(3 t), at slack 1/2."""
 LAST_STAGE = 19
 """The last stage serves for ever: at slack 1/2 it begins after some 10^11 rounds."""
 
 
 class Nested(NamedTuple):
-    """What the guarantee needs of a nested grid and of the next one: its prices, and two more such numbers.
+    """What the guarantee needs of a nested grid and of the next one.
 
-    When the next grid takes over, the kappa of its points change. `turn` is the sum of the sizes of these
-    changes; `late_turn` that with the weights max(v, 1 - v), and the largest of these once more. `half_split`
-    is what half of the widest cell is, as a rate, if cells are split for shares.
+    Attributes
+    ----------
+    rate, weight, corners
+        The grid's `prices`.
+    turn
+        When the next grid takes over, the kappa of points change: the sum of the sizes of these changes.
+    late_turn
+        The same with each size times max(v, 1 - v), and the largest of these products once more.
+    half_split
+        Half of the widest cell if cells are split for shares, in units of 1/scale^2.
     """
 
     rate: int
@@ -101,7 +109,7 @@ class Nested(NamedTuple):
 def nested_points(stage: int, split_at: int = 0) -> Ints:
     """The points of the nested grid of 2^stage cells, in units of 2^-28.
 
-    If its wide cells were split for shares at a stage, `split_at`, there are more.
+    There are more if wide cells were split for shares, at the stage `split_at`; 0 means that they were not.
     """
     first = split_at or min(stage, NESTED_STAGES)
     if split_at:
@@ -122,17 +130,17 @@ def nested(stage: int) -> Nested:
     inner = points[1:-1]
     (ones, zeros), later = graded.costs(points), graded.costs(finer)
     turns = np.abs(zeros - ones - (later[1] - later[0])[np.searchsorted(finer, inner) - 1])
-    weighted = -(-turns * np.maximum(inner, GRAIN - inner) // GRAIN)
+    weighted = -(-turns * np.maximum(inner, GRADED_SCALE - inner) // GRADED_SCALE)
     owned = prices(points)
     widest = int(np.diff(split(points, owned[0])).max())
     late_turn = int(weighted.sum() + weighted.max())
-    return Nested(*owned, int(turns.sum()), late_turn, widest * (GRAIN >> 1))
+    return Nested(*owned, int(turns.sum()), late_turn, widest * (GRADED_SCALE >> 1))
 
 
 def new_memory(slack: float, stage: int = 1) -> Ints:
     """The memory before the first round, or as it would be at a later stage."""
     memory = new_table(
-        FORMAT_NESTED, nested_points(stage), "balanced", slack, cells.KINDS[cells.OUTER], False
+        FORMAT_NESTED, nested_points(stage), "balanced", slack, cells.REPORT_KINDS[cells.OUTER], False
     )
     memory[STAGE], memory[LIMIT] = stage, last_round(int(memory[HIGH]), stage)
     return memory
@@ -150,7 +158,7 @@ def refined(memory: Ints, slack: float) -> Ints:
 
 @inlined
 def has_room(memory: Memory) -> bool:
-    """Whether every cell can be divided in two, if that is due after the coming round."""
+    """Whether another round can be played, with room to divide every cell in two if that is due after it."""
     due = memory[ROUNDS] + 1 >= memory[LIMIT] and len(memory) < 2 * memory[END] - TABLE
     return bool(not due and bears(memory))
 
@@ -161,14 +169,14 @@ def last_round(high: int, stage: int) -> int:
     if stage >= LAST_STAGE:
         return BRIM
     first = min(stage, NESTED_STAGES)
-    return ((high * NESTED_ROUNDS[first - 1]) >> GRAIN_BITS) << (2 * (stage - first))
+    return ((high * NESTED_ROUNDS[first - 1]) >> GRADED_SCALE_BITS) << (2 * (stage - first))
 
 
 @uncounted
 def halve(memory: Memory) -> None:
-    """Divide every cell in two where the next of the nested grids does, and make a valid cell current.
+    """Divide every cell in two as the next nested grid does, and make a valid cell current.
 
-    Once wide cells were split for shares, that is in the middle.
+    Once wide cells were split for shares, cells are divided in the middle.
     """
     n_cells, stage = cells_of(memory), memory[STAGE]
     stride = 0 if memory[SHARED] or stage >= NESTED_STAGES else 1 << (NESTED_STAGES - 1 - stage)
@@ -206,11 +214,11 @@ def room_of(memory: Ints) -> int:
 
 
 def bound(memory: Memory, slack: float, rounds: int, late: int) -> float:
-    """The sum over s <= t of lambda_s, the biases' bounds, and what a change of kappa costs at each doubling.
+    """The sum over s <= t of lambda_s, the biases' bounds, and what a change of kappa costs at each division.
 
-    Late labels add lambda of the first grid and what `Nested` says. Once outcomes are shares a round may cost
-    half of the widest cell, which is halved at each doubling; on the grid of the first share, whose cells may
-    have been whole for most of its rounds, lambda if that is more.
+    Late labels add lambda of the first grid, and what `Nested` says. Once outcomes are shares a round may
+    cost half of the widest cell, which each division halves. On the grid of the first share cells may have
+    been whole for most rounds: there a round may cost lambda, if that is more.
     """
     scale, split_at, stage, start = int(memory[SCALE]), int(memory[SHARED]), 1, 0
     weight = corners = moved = 0
@@ -245,7 +253,7 @@ def window_promise(memory: Memory, terms: Terms, rounds: int, late: int) -> floa
 
 
 def most_rounds(memory: Memory, terms: Terms, late: int) -> int:
-    """How many rounds the accumulators bear in all, whatever comes: the bound is one on their distance."""
+    """How many rounds the accumulators bear in all, whatever comes; the bound also bounds their distance."""
     # SPREAD is in units of 2^-28, MOVED in units of 2^-32
     return last_bearable(lambda rounds: bound(memory, terms.biases.slack, rounds, late) >= 1 << 29)
 

@@ -1,8 +1,9 @@
 """Whether a grid can be played on a memory that came from outside.
 
-Compiled code looks neither at the bounds of an array nor for loops without end. Whoever takes in a memory
-(from a ledger, a checkpoint, a pickle) asks here first: the settings are those of the forecaster, and every
-number that is an index or ends a loop is in its range. What passes may still tell of rounds that never were.
+Compiled code does not check the bounds of an array, and a wrong number may keep it in a loop for ever.
+Whoever takes in a memory (from a ledger, a checkpoint, a pickle) asks here first: the settings must be those
+of the forecaster, and every number that is an index or ends a loop must be in its range. A memory that passes
+may still tell of rounds that never were.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from onlinecal.forecasters.binary.compiled import machine_of
 from onlinecal.forecasters.binary.guarantees import MOST_PROMISED
 from onlinecal.restoring import require
 
-SETTINGS = *range(cells.FORMAT, cells.FINE + 1), cells.HINTED, cells.LATE, cells.GROWS
+COMMON_SETTINGS = *range(cells.FORMAT, cells.FINE + 1), cells.HINTED, cells.LATE, cells.GROWING_SLACK
 MOST_LATE = 1 << 40
 
 
@@ -30,11 +31,11 @@ def check_grid_memory(memory: Any, fresh: Ints, slack: float) -> None:
     grid, head = machine_of(fresh).rules, memory[:TABLE].tolist()
     if grid.takes_shares(memory):
         fresh = grid.refined(fresh, slack)
-    if fresh[cells.GROWS] and 0 < head[cells.LATE] <= MOST_LATE:
+    if fresh[cells.GROWING_SLACK] and 0 < head[cells.LATE] <= MOST_LATE:
         fresh = fresh.copy()
         grid.note_late(fresh, head[cells.LATE])
     like = fresh[:TABLE].tolist()
-    settings = *SETTINGS, *grid.SETTINGS
+    settings = *COMMON_SETTINGS, *grid.SETTINGS
     require(all(head[place] == like[place] for place in settings), "what its configuration says")
     require(0 <= head[cells.ROUNDS] <= MOST_PROMISED, "its rounds")
     scale, end = head[cells.SCALE], head[cells.END]

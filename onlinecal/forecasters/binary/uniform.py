@@ -1,10 +1,10 @@
 """Almost-One-Step-Ahead on a uniform grid {0, 1/m, ..., 1}: the paper's, and the one for hints.
 
-A unit is 1/m until an outcome is neither 0 nor 1; then `refined` makes it 2^SHIFT times smaller, once and for
+A unit is 1/m until an outcome is neither 0 nor 1. Then `refined` makes it 2^SHIFT times smaller, once and for
 ever. `full_table` says what the table holds and why a round takes O(1).
 
-If there may be hints, a point without bias accepts both outcomes, while that is covered. It may then come to
-more bias than c, up to 1 - 1/m. The EXCESS is what points have beyond c; it is covered while it is no more
+If there may be hints, a point without bias accepts both outcomes, while that is covered. Its bias may then
+exceed c, up to 1 - 1/m. EXCESS is the sum of what biases have beyond c. It is covered while it is no more
 than the distance that reports have saved against the d/m that a round may cost.
 
 The promise after T rounds is d T/m for the distance and c for the bias of each of the m - 1 inner points
@@ -27,7 +27,7 @@ from onlinecal.forecasters.binary.cells import (
     END,
     FINE,
     HIGH,
-    LAST,
+    LAST_MIDDLE,
     LOW,
     LOWER,
     MOVED,
@@ -66,12 +66,12 @@ takes_shares = full_table.takes_shares
 HEADER = Layout(FIRST_OF_GRID)
 SHIFT = HEADER.field("a cell is 2^SHIFT units wide", "count")
 FREED = HEADER.field("whether points without bias may accept both outcomes, which helps hints", "0 or 1")
-EXCESS = HEADER.field("then the sum over points of (|bias| - c)^+", "units")
+EXCESS = HEADER.field("the sum over points of (|bias| - c)^+, where points are freed", "units")
 SETTINGS = SHIFT, FREED, *range(HEADER.end, TABLE)
 ACCUMULATORS = MOVED, SPREAD
 PROMISED_BY = [SCALE, REPORT, FINE, END, SHARED, FREED]
 UNIT_BITS = 28
-"""Units of at most about 2^-28, once outcomes are shares."""
+"""Once outcomes are shares units are about 2^-28, or smaller."""
 
 
 def new_memory(n_cells: int, rule: str, slack: float, report: str, hints: bool = False) -> Ints:
@@ -83,15 +83,15 @@ def new_memory(n_cells: int, rule: str, slack: float, report: str, hints: bool =
 
 
 def refined(memory: Ints, slack: float) -> Ints:
-    """The memory, ready for outcomes that are neither 0 nor 1: units become small enough, nothing else."""
+    """The memory, ready for outcomes that are neither 0 nor 1: only its units become small enough."""
     if memory[SHARED]:
         return memory
     shift = UNIT_BITS - int(memory[SCALE] - 1).bit_length()
     points, sums = memory[TABLE::2], memory[TABLE + 1 :: 2]
-    rule, report = ("balanced" if memory[TILT] else "sign"), cells.KINDS[memory[REPORT]]
+    rule, report = ("balanced" if memory[TILT] else "sign"), cells.REPORT_KINDS[memory[REPORT]]
     finer = new_table(FORMAT_UNIFORM, points << shift, rule, slack, report, bool(memory[cells.HINTED]))
     finer[TABLE + 1 :: 2] = sums << shift
-    for field in (LOWER, LAST, SPREAD):
+    for field in (LOWER, LAST_MIDDLE, SPREAD):
         finer[field] = int(memory[field]) << shift
     # distances are rounded up, so that their sum is never understated
     finer[MOVED] = -((-int(memory[MOVED]) * int(finer[FINE]) << shift) // int(memory[FINE]))
@@ -105,8 +105,8 @@ def refined(memory: Ints, slack: float) -> Ints:
 def free_points(memory: Ints) -> None:
     """Let points without bias accept both outcomes, if they may, and sum up what points have beyond c.
 
-    On an odd number of cells with slack 1/2 no point would ever accept both outcomes, and hints be without
-    effect: so that the two in the middle do, c is then at least 1/2 + 1/(2m).
+    On an odd number of cells with slack 1/2 no point would ever accept both outcomes, and hints would have no
+    effect. So c is at least 1/2 + 1/(2m) then, and the two points in the middle accept both.
     """
     if not memory[FREED]:
         return
@@ -132,7 +132,7 @@ def has_room(memory: Memory) -> bool:
 
 @inlined
 def covered(memory: Memory) -> bool:
-    """Whether unbiased points accept both outcomes: what they may add is within the guarantee."""
+    """Whether unbiased points accept both outcomes: the bias beyond c is within the guarantee."""
     fine = memory[FINE]
     price = (memory[STEP] if memory[REPORT] == cells.MIDPOINT else 2 * memory[STEP]) * fine
     if memory[SHARED]:
@@ -146,22 +146,22 @@ def is_valid(memory: Memory, cell: int, free: bool) -> bool:
     """Whether the ends of a cell, by its number, accept 0 and 1; `free` lets unbiased points accept both."""
     index, tilt = TABLE + 2 * cell, memory[TILT]
     below, above = memory[index + 1], memory[index + 3]
-    zero = below <= memory[HIGH] or (free and below == tilt * memory[index])
-    one = above >= memory[LOW] or (free and above == tilt * memory[index + 2])
-    return bool(zero and one)
+    accepts_zero = below <= memory[HIGH] or (free and below == tilt * memory[index])
+    accepts_one = above >= memory[LOW] or (free and above == tilt * memory[index + 2])
+    return bool(accepts_zero and accepts_one)
 
 
 @inlined
 def propose(memory: Memory, hint: float) -> tuple[int, int]:
     """The current cell, or in a memory that has hints the valid one nearest to the hint (of two, the lower).
 
-    Without a hint that is the one nearest to the middle of the last round's cell.
+    Without a hint it is the one nearest to the middle of the last round's cell.
     """
     step = memory[STEP]
     if hint < 0.0 and memory[cells.HINTED] == 0:
         return memory[LOWER], step
     m, free = cells_of(memory), covered(memory)
-    target = hint * m if hint >= 0.0 else memory[LAST] / (2 * step)
+    target = hint * m if hint >= 0.0 else memory[LAST_MIDDLE] / (2 * step)
     left = right = cell = min(int(target), m - 1)
     while not is_valid(memory, cell, free):
         if right + 1 >= m or (left > 0 and target - left <= right + 1 - target):
@@ -175,7 +175,7 @@ def propose(memory: Memory, hint: float) -> tuple[int, int]:
 
 @inlined
 def beyond(memory: Memory, bias: int) -> int:
-    """What a bias has beyond c."""
+    """By how much the size of a bias exceeds c; 0 if it does not."""
     excess = abs(bias) - memory[HIGH]
     return excess * (excess > 0)
 
@@ -198,7 +198,7 @@ def charge(memory: Memory, lower: int, step: int, above: int, y: int, reported: 
 
 @inlined
 def charge_point(memory: Memory, lower: int, step: int, above: int, y: int, reported: float) -> int:
-    """The same, but `make_valid` is left to be called with the index that is returned."""
+    """The same without `make_valid`, which the caller is to call with the index that this returns."""
     point = lower + step * above
     index, change = pair_of(memory, lower, above), point - y
     bias = change_bias(memory, index, change)
@@ -229,7 +229,7 @@ def room_of(memory: Ints) -> int:
 
 
 def _of_biases(memory: Memory, terms: Terms) -> tuple[int, Biases]:
-    """The cells and the bounds of biases, where points without bias may accept both outcomes or not."""
+    """The number of cells, and the bounds of biases, which allow for an odd number of cells with hints."""
     m, slack = int(cells_of(memory)), terms.biases.slack
     if memory[FREED]:
         slack = max(slack, (m + 1) // 2 / m)
@@ -240,7 +240,7 @@ def promise(memory: Memory, terms: Terms, rounds: int, late: int) -> float:
     """The bound beforehand on distance plus bias after so many rounds with so many forecasts late."""
     m, biases = _of_biases(memory, terms)
     total = terms.reach * rounds / m + rounds * rounding_of(memory) + biases.total(m, late)
-    # points without bias may pass c by 1 - 1/m - c: one, with late labels as many as are open
+    # one point without bias may exceed c by 1 - 1/m - c; with late labels as many points as are open
     beyond_slack = 1.0 - 1.0 / m - biases.slack
     if memory[FREED] and beyond_slack > 0.0:
         total += late + 1.0 if late else beyond_slack
@@ -266,7 +266,7 @@ def window_promise(memory: Memory, terms: Terms, rounds: int, late: int) -> floa
 def most_rounds(memory: Memory, terms: Terms, late: int) -> int:
     """How many rounds the accumulators bear in all, whatever comes."""
     report, fine, scale = int(memory[REPORT]), int(memory[FINE]), int(memory[SCALE])
-    # what a round adds to MOVED at most
+    # the most that a round adds to MOVED
     dearest = (1 if report == cells.MIDPOINT else 2) * int(memory[STEP]) * fine
     dearest += int(report == cells.AT_HINT) + (fine + 1 if memory[SHARED] else 0)
     most = -(-BRIM // dearest)
@@ -284,5 +284,5 @@ def check_grid(memory: Ints, like: Ints) -> None:
 
 
 def is_cell(memory: Ints, lower: int, step: int) -> bool:
-    """Whether a round may wait that was reported in this cell: in today's units or in those of before."""
+    """Whether a round may wait that was reported in this cell, in today's units or in earlier ones."""
     return 0 < step <= memory[STEP] and (step | lower) & (step - 1) == 0

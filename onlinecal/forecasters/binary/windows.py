@@ -1,16 +1,18 @@
 """The certificate of the last rounds alone, kept beside a grid machine's memory.
 
 A round of a grid machine is charged to a point, changes its bias and is announced at some distance from it. A
-window holds these of the rounds of the last so many moments, and for each point the sum of the changes: how
-its bias differs from what it was before the window. Both are integers in the units of the memory, so what
-leaves the window is taken off exactly. Theorem 25 of docs/theory.md says what that proves.
+window holds point, change and distance for the rounds of the last moments. For each point it holds the sum of
+the changes: how its bias differs from what it was before the window. All are integers in the units of the
+memory, so a round that leaves the window is subtracted exactly. Theorem 25 of docs/theory.md says what that
+proves.
 
-A moment is a settled round of whatever the window is of: of the forecaster itself, or of a stream whose
-rounds several forecasters share. By Fact 4 the certificates of their windows add up to one of its window.
+A moment is a settled round of the forecaster itself, or of a stream whose rounds several forecasters share.
+By Fact 4 the certificates of their windows add up to one of the stream's window.
 
-The table of a window: the rounds of the last so many moments and, exactly, the sums over them.
-
-One flat sequence of int64: a header, the rounds as a ring, the changes of the points' biases as a hash table.
+The table of a window is one flat sequence of int64: a header, the rounds as a ring, and the changes of the
+points' biases as a hash table. Invariant: the sums in the header are those over the ring, and the hash table
+has the changes of the ring's rounds, point by point. Points of rounds that have left keep their slot, with
+the sum 0.
 """
 
 from __future__ import annotations
@@ -26,27 +28,34 @@ from onlinecal.layout import Layout
 from onlinecal.restoring import owned, require
 
 HEADER = Layout()
-SIZE = HEADER.field("length of the window", "moments")
-ROOM = HEADER.field("length of the ring", "rounds")
-BITS = HEADER.field("binary logarithm of the slots for points", "count")
-UNIT = HEADER.field("SCALE of the memory", "units")
-GRAIN = HEADER.field("FINE of the memory", "units")
+LENGTH = HEADER.field("length of the window", "moments")
+RING_LENGTH = HEADER.field("length of the ring", "rounds")
+SLOT_BITS = HEADER.field("binary logarithm of the slots for points", "count")
+MEMORY_SCALE = HEADER.field("SCALE of the memory", "units")
+MEMORY_FINE = HEADER.field("FINE of the memory", "units")
 SEEN = HEADER.field("rounds of the memory that were noted", "rounds")
 HELD = HEADER.field("rounds in the ring", "rounds")
-FIRST = HEADER.field("place of the oldest round in the ring", "place")
-USED = HEADER.field("slots with a point", "count")
-DISTANCE = HEADER.field("sum of the distances", "1/(2 UNIT GRAIN)")
-CHANGES = HEADER.field("sum over points of how far biases changed", "1/UNIT")
+OLDEST = HEADER.field("place of the oldest round in the ring", "place")
+SLOTS_USED = HEADER.field("slots with a point", "count")
+DISTANCE_SUM = HEADER.field("sum of the distances", "1/(2 MEMORY_SCALE MEMORY_FINE)")
+CHANGE_SUM = HEADER.field("sum over points of how far biases changed", "1/MEMORY_SCALE")
 RING = HEADER.end
-"""Where the ring begins. An entry is a round's moment, its point, the change of its bias, the distance."""
-ENTRY = 4
+"""Where the ring begins. An entry has a round's moment, its point, the change of its bias and the
+distance."""
+ENTRY_LENGTH = 4
 
 
 def new_table(size: int, unit: int, grain: int, room: int) -> Ints:
     """A window without rounds, with room for so many."""
     bits = 2 + min(room - 1, unit).bit_length()
-    table = np.zeros(RING + ENTRY * room + (2 << bits), np.int64)
-    table[SIZE], table[ROOM], table[BITS], table[UNIT], table[GRAIN] = size, room, bits, unit, grain
+    table = np.zeros(RING + ENTRY_LENGTH * room + (2 << bits), np.int64)
+    table[LENGTH], table[RING_LENGTH], table[SLOT_BITS], table[MEMORY_SCALE], table[MEMORY_FINE] = (
+        size,
+        room,
+        bits,
+        unit,
+        grain,
+    )
     return table
 
 
@@ -62,10 +71,10 @@ def charged_to(lower: int, step: int, y: int) -> tuple[int, int]:
 @inlined
 def book(table: Memory, point: int, change: int, moved: int) -> None:
     """Add a round to the sums; with the signs reversed, take it off."""
-    table[DISTANCE] += moved
+    table[DISTANCE_SUM] += moved
     if change == 0:
         return
-    bits, slots = table[BITS], RING + ENTRY * table[ROOM]
+    bits, slots = table[SLOT_BITS], RING + ENTRY_LENGTH * table[RING_LENGTH]
     # Fibonacci hashing: the upper bits of the lower half of the product
     slot = ((point * 2654435769) & 0xFFFFFFFF) >> (32 - bits)
     place = slots + 2 * slot
@@ -74,34 +83,34 @@ def book(table: Memory, point: int, change: int, moved: int) -> None:
         place = slots + 2 * slot
     if table[place] == 0:
         table[place] = point + 1
-        table[USED] += 1
+        table[SLOTS_USED] += 1
     before = table[place + 1]
     table[place + 1] = before + change
-    table[CHANGES] += abs(before + change) - abs(before)
+    table[CHANGE_SUM] += abs(before + change) - abs(before)
 
 
 @inlined
 def forget(table: Memory, now: int) -> None:
-    """Let go of the rounds that the window of this moment does not reach back to."""
-    over = now - table[SIZE]
+    """Remove the rounds that are too old for the window of this moment."""
+    over = now - table[LENGTH]
     while table[HELD] > 0:
-        oldest = RING + ENTRY * table[FIRST]
+        oldest = RING + ENTRY_LENGTH * table[OLDEST]
         if table[oldest] > over:
             return
         book(table, table[oldest + 1], -table[oldest + 2], -table[oldest + 3])
         table[HELD] -= 1
-        table[FIRST] += 1
-        if table[FIRST] == table[ROOM]:
-            table[FIRST] = 0
+        table[OLDEST] += 1
+        if table[OLDEST] == table[RING_LENGTH]:
+            table[OLDEST] = 0
 
 
 @inlined
 def note(table: Memory, now: int, point: int, change: int, moved: int) -> None:
-    """Take in the round of this moment, which is later than all before; after `forget`, if there is room."""
-    place = table[FIRST] + table[HELD]
-    if place >= table[ROOM]:
-        place -= table[ROOM]
-    entry = RING + ENTRY * place
+    """Add the round of this moment, which is later than all before; after `forget`, while there is room."""
+    place = table[OLDEST] + table[HELD]
+    if place >= table[RING_LENGTH]:
+        place -= table[RING_LENGTH]
+    entry = RING + ENTRY_LENGTH * place
     table[entry], table[entry + 1], table[entry + 2], table[entry + 3] = now, point, change, moved
     table[HELD] += 1
     book(table, point, change, moved)
@@ -109,13 +118,19 @@ def note(table: Memory, now: int, point: int, change: int, moved: int) -> None:
 
 @inlined
 def is_ready(table: Memory, memory: Memory, rounds: int, now: int) -> bool:
-    """Whether the round of this moment can be noted that comes after so many others of the memory.
+    """Whether the memory's next round after so many others can be noted, at this moment.
 
-    No more than half of the slots are ever in use: those of points that left the window, too.
+    At most half of the slots may be in use, with those of points whose rounds have left the window.
     """
-    if table[SEEN] != rounds or table[UNIT] != memory[SCALE] or 2 * table[USED] > 1 << table[BITS]:
+    if (
+        table[SEEN] != rounds
+        or table[MEMORY_SCALE] != memory[SCALE]
+        or 2 * table[SLOTS_USED] > 1 << table[SLOT_BITS]
+    ):
         return False
-    return bool(table[HELD] < table[ROOM] or table[RING + ENTRY * table[FIRST]] <= now - table[SIZE])
+    return bool(
+        table[HELD] < table[RING_LENGTH] or table[RING + ENTRY_LENGTH * table[OLDEST]] <= now - table[LENGTH]
+    )
 
 
 @inlined
@@ -153,27 +168,31 @@ def note_rounds(table: Ints, rounds: Ints) -> None:
 def window_sums(table: Ints, now: int) -> float:
     """The window's certificate at this moment."""
     forget(table, now)
-    return table[DISTANCE] / (2.0 * table[UNIT] * table[GRAIN]) + table[CHANGES] / table[UNIT]
+    return (
+        table[DISTANCE_SUM] / (2.0 * table[MEMORY_SCALE] * table[MEMORY_FINE])
+        + table[CHANGE_SUM] / table[MEMORY_SCALE]
+    )
 
 
 MOST_WINDOW = 1 << 24
-"""Moments: the distances of so many rounds, each below 2^38, fit an integer."""
+"""The most moments of a window: the distances of so many rounds, each below 2^38, have a sum of 64 bits."""
 NO_TABLE: Ints = np.empty(0, np.int64)
-NO_ROUNDS: Ints = np.empty((0, ENTRY), np.int64)
+NO_ROUNDS: Ints = np.empty((0, ENTRY_LENGTH), np.int64)
 OWN_ROUNDS = -1
-FEW = 16
-"""Rounds that there is room for from the start."""
+"""Stands for the moment that the memory's own number of rounds gives."""
+LEAST_RING = 16
+"""A ring has room for so many rounds from the start, or for the whole window."""
 
 
 class Window:
     """The rounds of the last `size` moments that one memory was charged with, and their certificate.
 
-    Where rounds of the memory were played without it (by a compiled loop on the memory alone, say), each of
-    them counts as a distance of 1 while it is in the window: so what is said stays true.
+    Rounds of the memory may be played without the window, as by a compiled loop on the memory alone. Each of
+    them counts as a distance of 1 while it is in the window, so that the certificate still holds.
     """
 
     def __init__(self, size: int, memory: Ints) -> None:
-        self.table = new_table(size, int(memory[SCALE]), int(memory[FINE]), min(size, FEW))
+        self.table = new_table(size, int(memory[SCALE]), int(memory[FINE]), min(size, LEAST_RING))
 
     @classmethod
     def holding(cls, size: int, memory: Ints, rounds: Ints) -> Window:
@@ -188,7 +207,8 @@ class Window:
     ) -> None:
         """Note the round that the memory was just charged with in that cell, in its units of today.
 
-        `moved` is its MOVED before; `now` the round's moment, None: how many rounds the memory has had.
+        `moved` is its MOVED before the round. `now` is the round's moment; None: the memory's number of
+        rounds.
         """
         moment = OWN_ROUNDS if now is None else now
         while not follow_round(self.table, memory, moment, lower, step, float(outcome), moved):
@@ -196,40 +216,44 @@ class Window:
             self.prepare(memory, rounds - 1, rounds if now is None else now)
 
     def prepare(self, memory: Ints, rounds: int, now: int) -> None:
-        """Make ready to note the round of this moment that comes after so many others of the memory."""
+        """Make ready to note the memory's next round after so many others, at this moment."""
         window_sums(self.table, now)
-        size, held, missed = int(self.table[SIZE]), self._in_units_of(memory), rounds - int(self.table[SEEN])
+        size, held, missed = (
+            int(self.table[LENGTH]),
+            self._in_units_of(memory),
+            rounds - int(self.table[SEEN]),
+        )
         if missed < 0:
-            # the memory is one of an earlier time: nothing is known of its last rounds
+            # the memory is one of an earlier time, whose last rounds the window does not have
             held, missed = NO_ROUNDS, rounds
-        surprises = np.zeros((min(missed, size), ENTRY), np.int64)
-        surprises[:, 0] = np.arange(now - len(surprises), now)
-        surprises[:, 3] = 2 * int(memory[SCALE]) * int(memory[FINE])
-        held = np.concatenate([held, surprises])
+        unseen = np.zeros((min(missed, size), ENTRY_LENGTH), np.int64)
+        unseen[:, 0] = np.arange(now - len(unseen), now)
+        unseen[:, 3] = 2 * int(memory[SCALE]) * int(memory[FINE])
+        held = np.concatenate([held, unseen])
         held = held[held[:, 0] > now - size]
-        self._hold(memory, held, rounds, max(FEW, min(2 * len(held), size), len(held) + 1))
+        self._hold(memory, held, rounds, max(LEAST_RING, min(2 * len(held), size), len(held) + 1))
 
     def suit(self, memory: Ints) -> None:
         """Go over to the memory's units, which may have become finer."""
-        if self.table[UNIT] != memory[SCALE]:
+        if self.table[MEMORY_SCALE] != memory[SCALE]:
             held = self._in_units_of(memory)
-            self._hold(memory, held, int(self.table[SEEN]), int(self.table[ROOM]))
+            self._hold(memory, held, int(self.table[SEEN]), int(self.table[RING_LENGTH]))
 
     def _in_units_of(self, memory: Ints) -> Ints:
         """The rounds in the memory's units of today.
 
-        Points and changes are whole numbers of these, and so are distances between points of the grid, its
-        cells' middles and their ends; others are rounded up.
+        Points and changes are whole numbers of these units. So are distances between points of the grid, the
+        middles of cells and their ends; all other distances are rounded up.
         """
-        rounds, finer = self.rounds, int(memory[SCALE]) // int(self.table[UNIT])
-        # `grain` units of distance are as much as `now` of today; the product would not fit an integer
-        grain, now = int(self.table[GRAIN]), finer * int(memory[FINE])
-        whole, rest = np.divmod(rounds[:, 3], grain)
-        moved = whole * now - (-rest * now // grain)
+        rounds, finer = self.rounds, int(memory[SCALE]) // int(self.table[MEMORY_SCALE])
+        # `old` units of distance are as much as `new` of today; the product of both would not fit an integer
+        old, new = int(self.table[MEMORY_FINE]), finer * int(memory[FINE])
+        whole, rest = np.divmod(rounds[:, 3], old)
+        moved = whole * new - (-rest * new // old)
         return np.column_stack([rounds[:, :3] * np.array([1, finer, finer]), moved])
 
     def _hold(self, memory: Ints, rounds: Ints, seen: int, room: int) -> None:
-        self.table = new_table(int(self.table[SIZE]), int(memory[SCALE]), int(memory[FINE]), room)
+        self.table = new_table(int(self.table[LENGTH]), int(memory[SCALE]), int(memory[FINE]), room)
         self.table[SEEN] = seen
         note_rounds(self.table, rounds)
 
@@ -246,15 +270,15 @@ class Window:
     def rounds(self) -> Ints:
         """The rounds in the window, the oldest first: moment, point, change and distance, shape (n, 4)."""
         table = self.table
-        ring = table[RING : RING + ENTRY * table[ROOM]].reshape(-1, ENTRY)
-        return ring[(table[FIRST] + np.arange(table[HELD])) % table[ROOM]]
+        ring = table[RING : RING + ENTRY_LENGTH * table[RING_LENGTH]].reshape(-1, ENTRY_LENGTH)
+        return ring[(table[OLDEST] + np.arange(table[HELD])) % table[RING_LENGTH]]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"head": self.table[[SIZE, UNIT, GRAIN, SEEN]], "rounds": self.rounds}
+        return {"head": self.table[[LENGTH, MEMORY_SCALE, MEMORY_FINE, SEEN]], "rounds": self.rounds}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         head, rounds = state["head"], state["rounds"]
-        for array, shape in ((head, (4,)), (rounds, (len(rounds), ENTRY))):
+        for array, shape in ((head, (4,)), (rounds, (len(rounds), ENTRY_LENGTH))):
             require(isinstance(array, np.ndarray) and array.dtype == np.int64, "its window's type")
             require(array.shape == shape, "its window's type")
         rounds = owned(rounds)
@@ -271,12 +295,12 @@ class Window:
             (moved, 0, 2 * unit * grain + grain + 3),
         ):
             require(bool(((part >= low) & (part <= high)).all()), "its window's rounds")
-        self.table = new_table(size, unit, grain, max(FEW, len(rounds)))
+        self.table = new_table(size, unit, grain, max(LEAST_RING, len(rounds)))
         self.table[SEEN] = seen
         note_rounds(self.table, rounds)
 
     def check(self, size: int, memory: Ints) -> None:
         """ValueError unless this can be the window of that size beside the memory."""
         table = self.table
-        require(table[SIZE] == size and table[UNIT] == memory[SCALE], "its window")
-        require(table[GRAIN] == memory[FINE] and table[SEEN] == memory[ROUNDS], "its window")
+        require(table[LENGTH] == size and table[MEMORY_SCALE] == memory[SCALE], "its window")
+        require(table[MEMORY_FINE] == memory[FINE] and table[SEEN] == memory[ROUNDS], "its window")

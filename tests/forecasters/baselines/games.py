@@ -3,7 +3,7 @@
 import numpy as np
 
 from onlinecal.forecasters import baselines
-from onlinecal.forecasters.baselines.mixing import LISTS, POINTS, SUPPORT
+from onlinecal.forecasters.baselines.mixing import LISTS, POINTS, SUPPORT_SIZE
 from onlinecal.forecasters.binary.cells import NO_HINT
 
 RANDOMISED = (
@@ -45,7 +45,7 @@ def book(memory):
 
 def mixture(memory):
     """The pairs (place, probability) of the coming round."""
-    n, support = int(memory[POINTS]), int(memory[SUPPORT])
+    n, support = int(memory[POINTS]), int(memory[SUPPORT_SIZE])
     places = [int(place) for place in memory[LISTS + 3 * n : LISTS + 3 * n + support]]
     weights = [1.0] if support == 1 else memory[LISTS + 4 * n : LISTS + 4 * n + support]
     return list(zip(places, weights, strict=True))

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 from onlinecal.forecasters import baselines
-from onlinecal.forecasters.baselines.mixing import LISTS, NOT_MIXED, SUPPORT
+from onlinecal.forecasters.baselines.mixing import LISTS, NOT_MIXED, SUPPORT_SIZE
 from tests.forecasters.baselines import games
 
 TOLERANCE = 1e-9
@@ -63,7 +63,7 @@ def random_books(kind, number, rng):
         counts = rng.integers(0, rng.choice([2, 10, 1000]), m + 1)
         ones = rng.integers(0, counts + 1)
         fresh[LISTS + m + 1 : LISTS + 3 * (m + 1)] = [*map(float, counts), *map(float, ones)]
-        fresh[SUPPORT] = NOT_MIXED
+        fresh[SUPPORT_SIZE] = NOT_MIXED
         yield games.mixed(forecaster, fresh)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import END, FORMAT, SCALE, TABLE
 from onlinecal.forecasters.binary.full_table import SHARED
-from onlinecal.forecasters.binary.graded import GRAIN, best_half, graded_points, new_memory, prices
+from onlinecal.forecasters.binary.graded import GRADED_SCALE, best_half, graded_points, new_memory, prices
 from onlinecal.forecasters.binary.nested import FORMAT_NESTED, STAGE, nested_points
 from tests.forecasters.configurations import exact_distance, play_late, sequences
 from tests.properties import examples
@@ -43,7 +43,7 @@ def fractions_of(memory):
 
 
 def as_integers(points):
-    return np.array([int(Fraction(x) * GRAIN) for x in points], np.int64)
+    return np.array([int(Fraction(x) * GRADED_SCALE) for x in points], np.int64)
 
 
 UNEVEN = [
@@ -58,7 +58,7 @@ UNEVEN = [
 ]
 
 
-def all_games(grids, ends, slack, rounds, scale=GRAIN):
+def all_games(grids, ends, slack, rounds, scale=GRADED_SCALE):
     """All sequences of so many rounds at once, in whole numbers of 1/scale, on grids that serve until `ends`.
 
     After each round the points, and by sequence their charges and biases and what was moved.
@@ -96,23 +96,23 @@ def all_games(grids, ends, slack, rounds, scale=GRAIN):
 @pytest.mark.parametrize("slack", [HALF, Fraction(3, 4)])
 def test_on_all_sequences_of_sixteen_rounds_the_identity_and_the_bound_hold(points, slack):
     rounds, m = 16, len(points) - 1
-    rates, kappas = exact_prices(fractions(points, GRAIN))
-    *_, (_, charges, biases, moved) = all_games([fractions(points, GRAIN)], [], slack, rounds)
-    assert np.abs(biases).max() <= int(slack * GRAIN)
+    rates, kappas = exact_prices(fractions(points, GRADED_SCALE))
+    *_, (_, charges, biases, moved) = all_games([fractions(points, GRADED_SCALE)], [], slack, rounds)
+    assert np.abs(biases).max() <= int(slack * GRADED_SCALE)
     assert (biases[:, [0, -1]] == 0).all()
-    # the identity, in units of 1/GRAIN^2 and exactly, for python's integers do not wrap
-    rate = np.array([int(r * GRAIN**2) for r in rates], object)
-    kappa = np.array([int(k * GRAIN) for k in kappas], object)
+    # the identity, in units of 1/GRADED_SCALE^2 and exactly, for python's integers do not wrap
+    rate = np.array([int(r * GRADED_SCALE**2) for r in rates], object)
+    kappa = np.array([int(k * GRADED_SCALE) for k in kappas], object)
     identity = charges[::37].astype(object) @ rate + biases[::37].astype(object) @ kappa
-    assert (moved[::37].astype(object) * GRAIN == identity).all()
+    assert (moved[::37].astype(object) * GRADED_SCALE == identity).all()
     certificates = moved + np.abs(biases).sum(1)
     worst = max(rates) * rounds + slack * (m - 1 + sum(map(abs, kappas)))
-    assert Fraction(int(certificates.max()), GRAIN) <= worst
+    assert Fraction(int(certificates.max()), GRADED_SCALE) <= worst
     # the machine itself is that twin
     for place in range(0, 1 << rounds, 4099):
         forecaster = forecaster_on(points, float(slack))
         forecaster.replay(place >> np.arange(rounds) & 1)
-        assert forecaster.certificate == certificates[place] / GRAIN
+        assert forecaster.certificate == certificates[place] / GRADED_SCALE
         assert forecaster.certificate <= forecaster.promise(rounds) <= float(worst) * (1 + 1e-15)
 
 
@@ -139,7 +139,7 @@ def test_on_all_short_sequences_the_exact_distance_is_below_the_certificate_and_
                 biases[charged[t]] += charged[t] - outcomes[t]
                 moved += abs(forecasts[t] - charged[t])
                 found = moved + sum(map(abs, biases.values()))
-                assert found <= length * rate / GRAIN**2 + weight / GRAIN + TOLERANCE
+                assert found <= length * rate / GRADED_SCALE**2 + weight / GRADED_SCALE + TOLERANCE
 
 
 @pytest.mark.parametrize(("rounds", "most"), [(10**2, 8.5), (10**3, 24.1), (10**4, 72.8), (10**6, 710.0)])
@@ -154,7 +154,7 @@ def test_the_guarantee_with_a_horizon_is_the_exact_bound_of_the_grid_and_so_low(
     # the sum of the corners is rounded up, a unit at most for each point
     forecaster.note_late(3)
     found = forecaster.promise(rounds)
-    assert float(late) * (1 - 1e-15) <= found <= float(late) + 3 * len(rates) / GRAIN
+    assert float(late) * (1 - 1e-15) <= found <= float(late) + 3 * len(rates) / GRADED_SCALE
 
 
 def exact_late(rates, kappas, points, rounds, late):
@@ -180,11 +180,11 @@ def test_the_better_of_both_grids_is_taken():
 def test_points_are_rounded_and_their_rate_is_hardly_more_than_the_least(half):
     """Against the points by the recursion in fractions of 2^-90, with the least rate, found by halving."""
     points = graded_points(half)
-    assert (points == GRAIN - points[::-1]).all()
+    assert (points == GRADED_SCALE - points[::-1]).all()
     assert len(points) == 2 * half + 1
     assert (np.diff(points) > 0).all()
-    assert points[half] == GRAIN // 2
-    found = prices(points)[0] / GRAIN**2
+    assert points[half] == GRADED_SCALE // 2
+    found = prices(points)[0] / GRADED_SCALE**2
     if half > 1:
         fine, low, high = 1 << 90, 0, 1 << 88
         for _ in range(40):
@@ -205,7 +205,7 @@ def test_points_are_rounded_and_their_rate_is_hardly_more_than_the_least(half):
 def test_as_many_cells_as_have_the_least_bound(rounds):
     def number(half):
         rate, weight, _ = prices(graded_points(half))
-        return rounds * rate / GRAIN**2 + 0.5 * weight / GRAIN
+        return rounds * rate / GRADED_SCALE**2 + 0.5 * weight / GRADED_SCALE
 
     best = best_half(rounds, 0.5)
     assert number(best) == min(number(half) for half in range(max(1, best - 12), best + 12))
@@ -250,7 +250,9 @@ def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(made, bef
     assert set(points) <= set(forecaster.look_ahead.points)
     memory = forecaster.memory
     if memory[FORMAT] == FORMAT_NESTED and any(0 < share < 1 for share in shares):
-        rate = int(max(exact_prices(fractions(nested_points(int(memory[SHARED])), GRAIN))[0]) * GRAIN)
+        rate = int(
+            max(exact_prices(fractions(nested_points(int(memory[SHARED])), GRADED_SCALE))[0]) * GRADED_SCALE
+        )
         widest = 3 * rate / 2 ** int(memory[STAGE] - memory[SHARED])
         assert np.diff(memory[TABLE : memory[END] : 2]).max() <= widest + 4
     assert pickle.loads(pickle.dumps(forecaster)).promise(10**5) == forecaster.promise(10**5)
@@ -271,4 +273,4 @@ def test_the_guarantee_with_shares_is_the_theorems_number(rounds, late):
     forecaster.note_late(late)
     found = forecaster.promise(rounds)
     # a round may be rounded by two units
-    assert float(exact) * (1 - 1e-15) <= found <= float(exact) + (2 * rounds + 4 * len(after)) / GRAIN
+    assert float(exact) * (1 - 1e-15) <= found <= float(exact) + (2 * rounds + 4 * len(after)) / GRADED_SCALE

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from onlinecal import AlmostOneStepAhead, OneStepAhead
-from onlinecal.forecasters.binary.cells import HIGH, HINTED, LAST, SCALE, TABLE, in_use
+from onlinecal.forecasters.binary.cells import HIGH, HINTED, LAST_MIDDLE, SCALE, TABLE, in_use
 from onlinecal.forecasters.binary.uniform import EXCESS
 from tests.forecasters.configurations import fresh
 
@@ -46,13 +46,15 @@ def test_the_first_round_without_a_hint_gets_the_cell_nearest_to_one_half(config
 def test_a_round_without_a_hint_gets_the_valid_cell_nearest_to_the_last(config):
     rng, forecaster = np.random.default_rng(1), made({**config, "report": "hint"})
     for t in range(400):
-        middle = forecaster.memory[LAST] / (2 * forecaster.memory[1])
+        middle = forecaster.memory[LAST_MIDDLE] / (2 * forecaster.memory[1])
         plain, hinted = forecaster.forecast(), forecaster.forecast(middle)
         assert plain.cell == hinted.cell
         assert plain.probability == pytest.approx((plain.lower + plain.upper) / 2, abs=1e-15)
         token = forecaster.forecast(rng.random()) if t % 3 else plain
         forecaster.observe(token, rng.random() < 0.6)
-        assert forecaster.memory[LAST] / forecaster.memory[1] == pytest.approx(token.lower + token.upper)
+        assert forecaster.memory[LAST_MIDDLE] / forecaster.memory[1] == pytest.approx(
+            token.lower + token.upper
+        )
 
 
 @pytest.mark.parametrize("config", [*CONFIGS, {"n_cells": 1}, {"n_cells": 2}])

@@ -84,7 +84,7 @@ def nearest_of(cells, width, target, forecaster):
     if below is None or above is None:
         return above if below is None else below
     lower_end, upper_end = below + width, above
-    if forecaster.machine.rules is dyadic and memory[dyadic.TUNED] & dyadic.EAGER:
+    if forecaster.machine.rules is dyadic and memory[dyadic.TUNED] & dyadic.EAGER_BIT:
         missed_below = target / lower_end * (scale - lower_end) / (scale - target)
         missed_above = upper_end / target * (scale - target) / (scale - upper_end)
         return below if missed_below <= missed_above else above

@@ -15,7 +15,7 @@ from onlinecal import AlmostOneStepAhead
 from onlinecal.forecasters.binary import nested
 from onlinecal.forecasters.binary.cells import END, STEP, TABLE
 from onlinecal.forecasters.binary.full_table import SHARED
-from onlinecal.forecasters.binary.graded import GRAIN, graded_points
+from onlinecal.forecasters.binary.graded import GRADED_SCALE, graded_points
 from onlinecal.forecasters.binary.nested import LAST_STAGE, LIMIT, STAGE, nested_points
 from onlinecal.forecasters.binary.soundness import check_cells
 from tests.forecasters.binary.test_graded import all_games, exact_prices
@@ -28,11 +28,11 @@ HALF = Fraction(1, 2)
 
 def plain_grids(number):
     """The first so many grids: every so many points of the graded grid of 32 cells, then its cells halved."""
-    base = [Fraction(int(x), GRAIN) for x in graded_points(16)]
+    base = [Fraction(int(x), GRADED_SCALE) for x in graded_points(16)]
     grids = [base[::stride] for stride in (16, 8, 4, 2, 1)]
     while len(grids) < number:
         last = grids[-1]
-        middles = [Fraction(math.floor((a + b) / 2 * GRAIN), GRAIN) for a, b in pairwise(last)]
+        middles = [Fraction(math.floor((a + b) / 2 * GRADED_SCALE), GRADED_SCALE) for a, b in pairwise(last)]
         grids.append(sorted({*last, *middles}))
     return grids[:number]
 
@@ -131,8 +131,8 @@ def test_the_guarantee_is_the_theorems_number_for_the_grids_as_they_are(slack):
     forecaster = AlmostOneStepAhead(grid="nested", slack=slack)
     grids = plain_grids(9)
     for memory_stage, grid in enumerate(grids, start=1):
-        assert [Fraction(int(x), GRAIN) for x in nested_points(memory_stage)] == grid
-    kept = Fraction(math.floor(Fraction(slack) * GRAIN), GRAIN)
+        assert [Fraction(int(x), GRADED_SCALE) for x in nested_points(memory_stage)] == grid
+    kept = Fraction(math.floor(Fraction(slack) * GRADED_SCALE), GRADED_SCALE)
     ends = [math.floor(kept * rounds) for rounds in (4, 42, 222, 800, 4865)]
     ends += [ends[-1] * 4**k for k in range(1, 5)]
     for rounds in {t + shift for t in [1, 50, *ends[:8]] for shift in (0, 1)}:

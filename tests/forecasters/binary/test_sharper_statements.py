@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
-from onlinecal.forecasters.binary.dyadic import BASE, FINE_BITS, ORPHANED, SAVED, UNIT
+from onlinecal.forecasters.binary.dyadic import BASE, DYADIC_SCALE, FINE_BITS, ORPHANED, SAVED
 from onlinecal.forecasters.binary.guarantees import Biases
 from tests.properties import examples
 
@@ -77,10 +77,10 @@ def test_the_account_of_the_self_tuning_grid_with_late_labels(report, most_open,
             forecaster.observe(token, int(token.probability < 0.5 + 0.3 * rng.normal()))
             memory = forecaster.memory
             # SAVED begins with the allowance of (5/3) c
-            saved = int(memory[SAVED]) / (UNIT << (FINE_BITS + 1))
-            inside = np.arange(int(memory[BASE]), UNIT, int(memory[BASE])) / UNIT
+            saved = int(memory[SAVED]) / (DYADIC_SCALE << (FINE_BITS + 1))
+            inside = np.arange(int(memory[BASE]), DYADIC_SCALE, int(memory[BASE])) / DYADIC_SCALE
             lateness = late * np.maximum(inside, 1 - inside).sum() + (late + 1) * (1 + reach)
-            assert int(memory[ORPHANED]) / UNIT <= saved + lateness
+            assert int(memory[ORPHANED]) / DYADIC_SCALE <= saved + lateness
             assert forecaster.certificate <= forecaster.promise(forecaster.n_rounds)
 
 

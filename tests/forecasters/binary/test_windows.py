@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from onlinecal import AlmostOneStepAhead, calibration_distance, expected_calibration_error
 from onlinecal.forecasters.binary.cells import MOVED
 from onlinecal.forecasters.binary.windows import (
-    BITS,
-    CHANGES,
-    DISTANCE,
-    GRAIN,
-    UNIT,
-    USED,
+    CHANGE_SUM,
+    DISTANCE_SUM,
+    MEMORY_FINE,
+    MEMORY_SCALE,
+    SLOT_BITS,
+    SLOTS_USED,
     Window,
     book,
     new_table,
@@ -234,7 +234,7 @@ def test_distances_are_rounded_up_where_units_become_finer():
 
     def distances():
         window = part_of(forecaster, Window)
-        unit, grain = (int(window.table[place]) for place in (UNIT, GRAIN))
+        unit, grain = (int(window.table[place]) for place in (MEMORY_SCALE, MEMORY_FINE))
         return [Fraction(int(moved), 2 * unit * grain) for moved in window.rounds[:, 3]]
 
     before = distances()
@@ -247,10 +247,10 @@ def test_points_that_share_a_slot_of_the_table_keep_sums_of_their_own():
     rounds = [(point, 1 + point) for point in range(200)] + [(point, -1) for point in range(0, 200, 3)]
     table, biases = new_table(len(rounds), unit=1 << 20, grain=1, room=len(rounds)), {}
     # in so small a table many points have the same first slot
-    table[BITS] = 8
+    table[SLOT_BITS] = 8
     for point, change in rounds:
         book(table, point, change, 2)
         biases[point] = biases.get(point, 0) + change
-    assert table[USED] == len(biases)
-    assert table[CHANGES] == sum(map(abs, biases.values()))
-    assert table[DISTANCE] == 2 * len(rounds)
+    assert table[SLOTS_USED] == len(biases)
+    assert table[CHANGE_SUM] == sum(map(abs, biases.values()))
+    assert table[DISTANCE_SUM] == 2 * len(rounds)
