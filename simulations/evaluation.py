@@ -28,7 +28,7 @@ from onlinecal.tables.files import is_file
 from onlinecal.tables.names import event_columns
 from onlinecal.tables.rounds import Reading, known_from, read_rounds
 from onlinecal.wrappers.late_labels import MOST_WAITING
-from onlinecal.wrappers.strategies.projection import Buckets
+from onlinecal.wrappers.strategies.buckets import Buckets
 from simulations.games.measuring import Game, measure_recorded
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import onlinecal
 from onlinecal import measures
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query
 from onlinecal.measures.decision.losses import row_losses
-from onlinecal.wrappers.strategies.events import StrategyName
+from onlinecal.wrappers.strategies.choice import StrategyName
 
 ROUNDS = 300
 _rng = np.random.default_rng(0)

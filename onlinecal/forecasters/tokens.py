@@ -92,7 +92,8 @@ class OpenForecasts:
         self._kind = kind
         self._issuer = ""
         self._issued = 0
-        self._open: set[int] = set()
+        self._open: dict[int, Any] = {}
+        """By serial number: what whoever gave the token out keeps of it, or None."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -102,7 +103,7 @@ class OpenForecasts:
         if not self._issuer:
             self._issuer = secrets.token_hex(8)
         serial = self._issued
-        self._open.add(serial)
+        self._open[serial] = None
         self._issued += 1
         return serial, self._issuer
 
@@ -120,7 +121,7 @@ class OpenForecasts:
 
     def close(self, forecast: Any) -> None:
         """Close a token that `check` accepts."""
-        self._open.remove(forecast.serial)
+        del self._open[forecast.serial]
 
 
 class Announcing:

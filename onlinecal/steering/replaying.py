@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from onlinecal.compiling import compiled
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.rules import DONE, NO_ROOM, Rules
 from onlinecal.steering import binary
+
+T = TypeVar("T")
 
 
 class Tapes(NamedTuple):
@@ -79,6 +81,26 @@ class Schedule:
         The place is -1 if it does not wait.
         """
         return self.steps, places_of(self.steps, self.waits, self.most_late + 1), self.late
+
+    def turns(
+        self, take: Callable[[], T], present: Callable[[T], None]
+    ) -> Iterator[tuple[int, int | None, int]]:
+        """The steps: a row, None where it is forecast or its place among the settled ones, how many wait.
+
+        What is open is taken out before another row is forecast or settled. It is put back to be settled.
+        """
+        waiting: dict[int, T] = {}
+        here, waits, settled = -1, self.waits.tolist(), 0
+        for step in self.steps.tolist():
+            row = step if step >= 0 else ~step
+            if row != here:
+                if here >= 0:
+                    waiting[here] = take()
+                if step < 0:
+                    present(waiting.pop(row))
+            yield row, None if step >= 0 else settled, len(waiting)
+            settled += step < 0
+            here = row if step >= 0 and waits[row] else -1
 
 
 @compiled

@@ -2,55 +2,38 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from river import base
 from sklearn.base import ClassifierMixin
-from sklearn.exceptions import NotFittedError
 
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.simplex.input import plain
 from onlinecal.remarks import silence_remarks, warn_of
 from onlinecal.validation import as_whole
-from onlinecal.wrappers.labels import (
-    Label,
-    Labels,
-    Prior,
-    corrected,
-    prior_weights,
-    read_answer,
-)
-from onlinecal.wrappers.late_labels import (
-    MOST_WAITING,
-    NOTHING,
-    LateRounds,
-    WrappedForecast,
-    patience_of,
-)
-from onlinecal.wrappers.strategies.events import (
-    KINDS,
-    Binary,
-    Certain,
-    Classwise,
-    StrategyName,
-    check_settings,
-    chosen,
-    warn_if_empty,
-)
-from onlinecal.wrappers.strategies.projection import AUTO as AUTO_BUCKETS
-from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection
-from onlinecal.wrappers.strategies.strategy import Bounded, Settings, SteeredVectors, Strategy, Waiting
-from onlinecal.wrappers.wrapper import ClassifierWrapper, as_table, for_river
+from onlinecal.wrappers.expiry import ExpiringRounds, patience_of
+from onlinecal.wrappers.labels import Label, Labels, Prior, corrected, prior_weights, read_answer
+from onlinecal.wrappers.late_labels import MOST_WAITING
+from onlinecal.wrappers.models import for_river
+from onlinecal.wrappers.scikit_learn import ScikitLearnFace
+from onlinecal.wrappers.strategies.binary import Binary, Certain
+from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
+from onlinecal.wrappers.strategies.buckets import Buckets
+from onlinecal.wrappers.strategies.choice import KINDS, StrategyName, check_settings, chosen, warn_if_empty
+from onlinecal.wrappers.strategies.classwise import Classwise
+from onlinecal.wrappers.strategies.projection import Projection
+from onlinecal.wrappers.strategies.strategy import Bounded, Settings, Strategy, WaitingRound
+from onlinecal.wrappers.strategies.vectors import SteeredVectors
+from onlinecal.wrappers.strategies.windows import Moments
+from onlinecal.wrappers.waiting import NOTHING
+from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 
-class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
+class CalibratedClassifier(ExpiringRounds[WaitingRound], ScikitLearnFace, ClassifierWrapper):
     """Wrap a river classifier: its skill is kept, its probabilities become calibrated, with a running proof.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
@@ -194,10 +177,10 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         if prior is not None and not declared:
             raise ValueError(f"prior needs classes=[...], whose base rates it has, got {prior!r} without")
         ClassifierWrapper.__init__(self, for_river(classifier, declared))
-        LateRounds.__init__(self, most_waiting)
+        ExpiringRounds.__init__(self, most_waiting)
         self._labels = Labels(declared)
         if patience is not None:
-            self._patience = patience
+            self._limit(patience)
         self.expire_after, self.expire_as, self.moment, self.prior = expire_after, expire_as, moment, prior
         if prior is not None:
             self._weights = prior_weights(prior, declared)
@@ -257,82 +240,6 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
             self.predict_proba_one(x)
         return self._round().forecasts()
 
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The declared classes, shape (k,), in the order of the columns of `predict_proba`.
-
-        NotFittedError while none are declared.
-        """
-        if self.classes is None:
-            raise NotFittedError(
-                f"this {type(self).__name__} does not know its classes: give it classes=[...], or partial_fit"
-            )
-        labels = list(self._labels.known)
-        found = np.array(labels)
-        # labels of several kinds, and tuples, would become texts and a table
-        return found if found.tolist() == labels else np.fromiter(labels, object, len(labels))
-
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Settle the forecasts made for these rows, then let the model learn them; itself.
-
-        As `learn_many`.
-
-        Parameters
-        ----------
-        X
-            Features, shape (n, d): an array, or a DataFrame of pandas or polars.
-        y
-            n labels.
-        classes
-            All labels there are, k >= 2: at the first call, unless the wrapper was given them. Of two the
-            second is the positive one.
-
-        Raises
-        ------
-        ValueError
-            X is no such table, y holds another number of labels or one that is no class, classes are missing
-            or others than before. Nothing has been learnt then.
-        """
-        table, before = as_table(X), dict(self.__dict__)
-        if classes is not None:
-            self._declare(tuple(map(plain, classes)))
-        elif self.classes is None:
-            raise ValueError("classes must be given at the first call of partial_fit, got None")
-        try:
-            self._learn_batch(table, y)
-        except ValueError:
-            if not (self.n_rounds or self.n_unmatched):
-                self.__dict__ = before  # nothing has been declared either
-            raise
-        return self
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Forecast all rows, shape (n, k), columns in the order of `classes_`.
-
-        Parameters
-        ----------
-        X
-            Features, shape (n, d), as of `partial_fit`. Each forecast waits for its label, see `learn_one`.
-
-        Raises NotFittedError while no classes are declared, ValueError if X is no such table.
-        """
-        n_classes = len(self.classes_)
-        answers = self._answers_of(as_table(X))
-        rows = [[answer.get(label, 0.0) for label in self._labels.known] for answer in answers]
-        return np.array(rows).reshape(-1, n_classes)
-
-    def _declare(self, classes: tuple[Label, ...]) -> None:
-        if self.classes is not None:
-            if set(classes) != set(self._labels.known):
-                raise ValueError(
-                    f"classes must be {list(self._labels.known)}, as before, got {list(classes)}"
-                )
-        elif self.n_rounds or self._labels.known:
-            raise ValueError(f"classes must be given before the first label, got {list(classes)} after it")
-        else:
-            given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-            self.__init__(**{**given, "classes": list(classes)})  # type: ignore[misc]
-
     def _check_label(self, label: Any, name: str) -> None:
         self._labels.read_label(label, name)
 
@@ -389,68 +296,11 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         super()._make_way()
         is_told = self._patience is not None and self._patience.label is not NOTHING
         if self._is_one_sided and self.n_rounds and not is_told:
-            without = self.n_open + self._pending.n_given_up + self._n_withdrawn + self._n_expired
+            without = self.n_open + self._waiting.n_given_up + self._n_withdrawn + self._n_expired
             advice = "expire_after= and expire_as= say what silence means"
             remarks = silence_remarks(self.n_rounds, without, advice)
             warn_of(remarks)
             self._is_one_sided = not remarks
-
-    def _let_expire(self, x: Any) -> None:
-        """Before a round of these features, settle or give up forecasts that have waited for their time."""
-        assert self._patience is not None
-        now = self._patience.moment_of(x, self._now)
-        self._put_aside()
-        self._now = now
-        while (since := self._pending.since()) is not None and now - since > self._patience.after:
-            self._settle_oldest()
-        self._make_way()
-
-    def _settle_oldest(self) -> None:
-        """Settle the oldest forecast, whose time is over: with its label, that of silence, or not at all.
-
-        The model learns first, as always.
-        """
-        assert self._patience is not None
-        oldest = self._pending.oldest()
-        is_token, is_silent = isinstance(oldest.asked, WrappedForecast), oldest.label is NOTHING
-        label = self._patience.label if is_silent else oldest.label
-        if label is not NOTHING:
-            read = self._read(label)
-            x = oldest.asked.features if is_token else oldest.asked
-            self._teach(x, label, oldest.known or {})
-        self._pending.take_oldest()
-        if is_silent:
-            self._n_expired += 1
-            if is_token:
-                self._tokens.close(oldest.asked)
-        if label is NOTHING:
-            if oldest.forecast is not None:
-                self._give_up(oldest.forecast)
-        elif oldest.forecast is None:
-            self.n_unmatched += 1
-            self._learn_alone(None, read)
-        else:
-            self._bring_back(oldest.forecast)
-            self._settle(read)
-            self._features = NOTHING
-            self.n_rounds += 1
-
-    def _keeps(self, asked: Any, y: Any, kwargs: dict[str, Any]) -> bool:
-        if self._patience is None or self._patience.label is NOTHING:
-            return False
-        self._read(y)
-        is_last = asked is self._features
-        if not is_last and self._pending.note(asked, y, kwargs, False):
-            return True
-        if not self._is_open(asked):
-            return False
-        self._put_aside()
-        return self._pending.note(asked, y, kwargs, is_last)
-
-    @property
-    def n_expired(self) -> int:
-        """Forecasts whose label had not come when `expire_after` was over."""
-        return self._n_expired
 
     @property
     def current_strategy(self) -> str:
@@ -522,14 +372,14 @@ class CalibratedClassifier(LateRounds[Waiting], ClassifierWrapper):
         """Who forecasts the open round."""
         return self._strategies[Binary.name] if self._asking is None else self._asking
 
-    def _take(self) -> Waiting:
+    def _take(self) -> WaitingRound:
         return self._round().take()
 
-    def _present(self, forecast: Waiting) -> None:
+    def _present(self, forecast: WaitingRound) -> None:
         self._asking = self._strategies[forecast.kind]
         self._asking.present(forecast)
 
-    def _give_up(self, forecast: Waiting) -> None:
+    def _give_up(self, forecast: WaitingRound) -> None:
         self._strategies[forecast.kind].give_up(forecast)
 
     def _note_late(self, others: int) -> None:

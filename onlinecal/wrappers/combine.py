@@ -32,10 +32,11 @@ from onlinecal.tables.columns import (
 from onlinecal.tables.frames import as_array, columns_of, like
 from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
+from onlinecal.wrappers.models import check_classifier, for_river
 from onlinecal.wrappers.settling import groups_of, settling_of
-from onlinecal.wrappers.strategies.projection import AUTO, Projection, Ticket
+from onlinecal.wrappers.strategies.buckets import AUTO
+from onlinecal.wrappers.strategies.projection import Projection, Ticket
 from onlinecal.wrappers.stream import OF_ONE, Proven, ProvenReport
-from onlinecal.wrappers.wrapper import check_classifier, for_river
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,8 +23,9 @@ from onlinecal.steering.binary import ANSWERS, TICKET, hint_of, learn_outcome, n
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
+from onlinecal.wrappers.models import for_river
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.wrapper import ClassifierWrapper, for_river
+from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 EVERYONE = "everyone"
 """The group of all rounds, which is always there."""

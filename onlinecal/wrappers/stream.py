@@ -32,9 +32,9 @@ from onlinecal.texts import counted, shown
 from onlinecal.validation import as_whole
 from onlinecal.wrappers.labels import Labels, Prior, corrected_rows, prior_weights
 from onlinecal.wrappers.settling import Group, Settling, completed, groups_of, missing_of, settling_of
-from onlinecal.wrappers.strategies.events import (
+from onlinecal.wrappers.strategies.binary import Binary
+from onlinecal.wrappers.strategies.choice import (
     KINDS,
-    Binary,
     StrategyName,
     check_settings,
     chosen,

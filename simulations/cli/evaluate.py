@@ -13,7 +13,7 @@ from onlinecal.cli.verbs import CHECK_FAILED, FILES, AsJson, DropInvalid, Positi
 from onlinecal.tables.rounds import Reading
 
 if TYPE_CHECKING:
-    from onlinecal.wrappers.strategies.projection import Buckets
+    from onlinecal.wrappers.strategies.buckets import Buckets
     from simulations.evaluation import Columns, Source
 
 DEFAULT_MODEL = "logistic"
@@ -164,7 +164,7 @@ def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
 
 def _buckets(text: str) -> Buckets:
     """A number, or the word that was given; ValueError if that is none of ours."""
-    from onlinecal.wrappers.strategies.projection import AUTO, check_buckets
+    from onlinecal.wrappers.strategies.buckets import AUTO, check_buckets
 
     value = int(text) if text.lstrip("+-").isdecimal() else text
     check_buckets(value, "n_buckets")

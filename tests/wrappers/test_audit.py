@@ -17,7 +17,7 @@ import pytest
 
 from onlinecal import CombinedClassifier, calibration_distance
 from onlinecal.wrappers.groups import SCHEMES
-from onlinecal.wrappers.strategies.events import STRATEGIES
+from onlinecal.wrappers.strategies.choice import STRATEGIES
 from tests.estimators import public_estimators
 from tests.wrappers.scripted import Scripted
 

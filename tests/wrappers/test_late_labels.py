@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import CalibratedClassifier, LabelWarning, calibration_distance
-from onlinecal.wrappers import GroupCalibratedClassifier, WrappedForecast, late_labels
+from onlinecal.wrappers import GroupCalibratedClassifier, WrappedForecast
+from onlinecal.wrappers.expiry import DatedForecasts
+from onlinecal.wrappers.waiting import NOTHING, WaitingForecasts, features_key
 from tests.properties import examples
 from tests.wrappers.scripted import Round, Said, Scripted, coins, distance, played
 
@@ -217,14 +219,14 @@ def test_what_a_waiting_forecast_takes():
 
 
 def test_of_equal_features_the_oldest_forecast_is_settled_first_or_the_last_if_it_is_asked_for():
-    pending = late_labels.Pending(9)
+    waiting = DatedForecasts(WrappedForecast, 9)
     for forecast in "abc":
-        pending.add({"x": 1}, forecast, since=0)
-    assert pending.note({"x": 1}, "late", {}, last=True)
-    assert pending.find({"x": 1}) == (0, "a")
-    pending.remove(0)
-    taken = [pending.take_oldest() for _ in range(2)]
-    assert [(due.forecast, due.label) for due in taken] == [("b", late_labels.NOTHING), ("c", "late")]
+        waiting.add({"x": 1}, forecast)
+    assert waiting.note_label({"x": 1}, "late", {}, last=True)
+    assert waiting.find({"x": 1}) == (0, "a")
+    waiting.remove(0)
+    taken = [waiting.take_oldest() for _ in range(2)]
+    assert [(due.forecast, due.label) for due in taken] == [("b", NOTHING), ("c", "late")]
 
 
 class Unhashable:
@@ -247,21 +249,21 @@ def test_features_that_cannot_be_hashed_are_known_by_identity_and_copies_of_othe
             model.learn_one(x, bool(t % 2))
         assert counts(model) == (20, 0, 0)
     apart = [[1], (1,), {1}, {1: 1}, np.array([1]), np.array([[1]]), 1, [[1]]]
-    assert len({late_labels.features_key({"a": value}) for value in apart}) == len(apart)
+    assert len({features_key({"a": value}) for value in apart}) == len(apart)
 
 
 def test_features_that_cannot_be_hashed_are_kept_while_they_wait_so_no_other_is_taken_for_them():
     class Features(dict):
         """That can be referred to weakly."""
 
-    pending, x = late_labels.Pending(9), Features(words=Unhashable())
-    pending.add(x, "forecast")
+    waiting, x = WaitingForecasts(WrappedForecast, 9), Features(words=Unhashable())
+    waiting.add(x, "forecast")
     known = weakref.ref(x)
-    assert pending.find(Features(words=Unhashable())) == (None, None)
+    assert waiting.find(Features(words=Unhashable())) == (None, None)
     del x
     gc.collect(1)
-    assert pending.find(known()) == (0, "forecast")
-    pending.remove(0)
+    assert waiting.find(known()) == (0, "forecast")
+    waiting.remove(0)
     gc.collect(1)
     assert known() is None
 

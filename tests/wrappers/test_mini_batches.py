@@ -19,7 +19,7 @@ from onlinecal.wrappers import (
     LpCalibratedClassifier,
     PlattScaling,
 )
-from onlinecal.wrappers.wrapper import learns_many
+from onlinecal.wrappers.batches import learns_many
 
 pd = pytest.importorskip("pandas")
 pytestmark = pytest.mark.filterwarnings("ignore:the recalibrated probabilities:onlinecal.LabelWarning")

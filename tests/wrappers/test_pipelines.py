@@ -150,7 +150,7 @@ def settle_apart(model, pairs):
 @each_late
 def test_labels_of_forecasts_that_were_given_up_are_not_refused(build):
     model, stream = build(), rounds(60)
-    model.most_waiting = model._pending._most = 5
+    model.most_waiting = model._waiting._most = 5
     for t, (x, _) in enumerate(stream):
         ask(model, x)
         if t >= 20:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import math
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from numbers import Real
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,102 +34,8 @@ from onlinecal.steering.binary import (
     ticket_length,
 )
 from onlinecal.steering.replaying import Schedule, Tapes, book_rows, replayed
-from onlinecal.validation import check_count
-
-T = TypeVar("T")
-Auto = Literal["auto"]
-Buckets = int | Auto
-"""So many equal-width buckets, or buckets that split."""
-(AUTO,) = get_args(Auto)
-
-PATIENCE = 96
-"""Rounds after which the first bucket is halved, at slack 1: 8 G^2, where n rounds of a bucket are within
-G sqrt(n) of calibrated, G = 2 sqrt(3 slack). The bound on the Brier score hardly depends on it."""
-
-
-def check_buckets(value: Any, name: str) -> None:
-    """Refuse what is neither a number of buckets nor "auto"."""
-    if isinstance(value, str):
-        if value != AUTO:
-            raise ValueError(f"{name} must be a whole number of at least 1 or {AUTO!r}, got {value!r}")
-    else:
-        check_count(value, name)
-
-
-class SplittingBuckets:
-    """A binary tree of dyadic buckets: one is halved once as much was noted of it as its limit says.
-
-    In a bucket of level j that may be a 4^j rounds. What its width costs in these then is in proportion to
-    what bias costs, which grows with the square root of the rounds (docs/theory.md, Theorem 17b). Or it is
-    2^j tau of squared error, by which its forecasts are behind the hints: where these do not mislead nothing
-    is ever halved (Theorem 17g).
-
-    Lists are by place, the order in which buckets came to be: the first is [0, 1].
-    """
-
-    def __init__(self, limit: float, growth: int) -> None:
-        self.limits = [limit]
-        """What may be noted of a bucket: a or tau, multiplied by `growth` from one level to the next."""
-        self.noted = [0.0]
-        self.halves = [0]
-        """Where the lower half of a bucket is, with the upper one next to it; 0 for one that is in use."""
-        self._growth = growth
-
-    def find(self, hint: float) -> int:
-        """The place of the bucket in use that a hint in [0, 1] is in; of two, the upper one."""
-        place, rest = 0, hint
-        while self.halves[place]:
-            rest *= 2.0
-            upper = rest >= 1.0
-            rest -= upper
-            place = self.halves[place] + upper
-        return place
-
-    def note(self, place: int, amount: float) -> bool:
-        """Note so much of a bucket; whether it is to be halved."""
-        self.noted[place] += amount
-        return not self.halves[place] and self.noted[place] >= self.limits[place]
-
-    def halve(self, place: int) -> None:
-        """Let two new buckets, at the end of all places, take over from one."""
-        self.halves[place] = len(self.halves)
-        self.halves += [0, 0]
-        self.noted += [0.0, 0.0]
-        self.limits += [self._growth * self.limits[place]] * 2
-
-
-class Moments:
-    """The length of the windows, and the number of the round that is settled now; the parts share one."""
-
-    def __init__(self, window: int) -> None:
-        self.window = window
-        self.now = 0
-
-
-class Recent:
-    """Distance that no table is charged for, in the rounds of the window, if there is one."""
-
-    most = 0.0
-    """The largest sum that any window had so far."""
-
-    def __init__(self, moments: Moments | None) -> None:
-        self._moments = moments
-        self._amounts: deque[tuple[int, float]] = deque()
-        self._sum = 0.0
-
-    def note(self, amount: float) -> None:
-        """So much, a whole number, in the present round."""
-        if amount and self._moments is not None:
-            self._amounts.append((self._moments.now, amount))
-            self._sum += amount
-            self.most = max(self.most, self.within())
-
-    def within(self) -> float:
-        """How much there is in the window."""
-        moments = self._moments
-        while moments is not None and self._amounts and self._amounts[0][0] <= moments.now - moments.window:
-            self._sum -= self._amounts.popleft()[1]
-        return self._sum
+from onlinecal.wrappers.strategies.buckets import AUTO, Buckets, SplittingBuckets, new_splitting
+from onlinecal.wrappers.strategies.windows import Moments, Recent
 
 
 class Ticket(NamedTuple):
@@ -196,10 +100,7 @@ class Projection(Restored):
         self._recently_farther, self._recently_away = Recent(moments), Recent(moments)
         self._table = self.tables[0]
         if n_buckets == AUTO:
-            rounds = PATIENCE * own
-            # by how much forecasts can be behind in the rounds after which the first bucket would be halved
-            behind = rounds / 2.0 + 4.0 * math.sqrt(3.0 * own * rounds)
-            self._splitting = SplittingBuckets(*(behind, 2) if reluctant else (math.ceil(rounds), 4))
+            self._splitting = new_splitting(own, reluctant)
         self._reluctant = reluctant
         own_state = new_steering() if steers else np.zeros(TICKET_ALONE)
         self._state = np.concatenate([own_state, np.zeros(ACCOUNT)])
@@ -274,7 +175,7 @@ class Projection(Restored):
                 self.__dict__.update(whole.__dict__, _splitting=first)
                 return tapes
         tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)))
-        for row, settled, waiting in turns(schedule, self.ticket, self.present):
+        for row, settled, waiting in schedule.turns(self.ticket, self.present):
             if settled is None:
                 self.note_late(waiting)
                 tapes.forecasts[row] = self.ask(raw[row])
@@ -360,24 +261,3 @@ class Projection(Restored):
         promised = [first.window_guarantee, *(table._window_promise(0) for table in others)]
         # and what was given was so far from the forecasts, in the window where that was most
         return self._recently_away.most / PARTS + in_turn(promise or 0.0 for promise in promised)
-
-
-def turns(
-    schedule: Schedule, take: Callable[[], T], present: Callable[[T], None]
-) -> Iterator[tuple[int, int | None, int]]:
-    """Row by row: a row, None where it is forecast or its place among those settled, how many others wait.
-
-    What is open is taken out before another row is forecast or settled, and put back to be settled itself.
-    """
-    waiting: dict[int, T] = {}
-    here, waits, settled = -1, schedule.waits.tolist(), 0
-    for step in schedule.steps.tolist():
-        row = step if step >= 0 else ~step
-        if row != here:
-            if here >= 0:
-                waiting[here] = take()
-            if step < 0:
-                present(waiting.pop(row))
-        yield row, None if step >= 0 else settled, len(waiting)
-        settled += step < 0
-        here = row if step >= 0 and waits[row] else -1

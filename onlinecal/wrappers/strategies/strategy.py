@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
-from itertools import repeat
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -14,67 +13,17 @@ from onlinecal.elementary import in_turn
 from onlinecal.forecasters import SimplexAlmostOneStepAhead, SimplexForecast
 from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
 from onlinecal.forecasters.simplex.input import plain
-from onlinecal.restoring import Restored
-from onlinecal.steering import vector
 from onlinecal.steering.replaying import Schedule, Tapes
-from onlinecal.wrappers.labels import Label, Labels, normalised
-from onlinecal.wrappers.strategies.projection import Buckets, Moments, Projection, Ticket, turns
-
-
-class SteeredVectors(Restored):
-    """Steering of all labels together, shared by the strategies that are asked about several."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[Label, int] = {}
-        """The labels met so far, from answers or outcomes, in the order of the state's classes."""
-        self._state = vector.new_vector_steering(0)
-
-    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> dict[Label, float]:
-        """What is made of a model's answer over these labels, with sum 1; its ticket stays until the next."""
-        self._meet(names)
-        row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
-        hint = np.empty(len(row))
-        vector.hint(self._state, row, hint)
-        masses = dict(zip(self.numbers, hint.tolist(), strict=True))
-        # a label that the model has named before need not be among them, unless it has come
-        return masses if len(names) == len(masses) else normalised({label: masses[label] for label in names})
-
-    def learn(self, label: Label) -> None:
-        """Learn the label that came after the answer whose ticket is here."""
-        self._meet((label,))
-        vector.learn_label(self._state, self.numbers[label])
-
-    def replay(self, table: Floats, numbers: Ints, labels: list[Label], schedule: Schedule) -> Floats:
-        """Steer a table over these labels, shape (T, k), row by row; learn in between what is due."""
-        self._meet(labels)
-        state, hints = self._state, np.empty_like(table)
-        for row, settled, _ in turns(schedule, self.ticket, self.present):
-            if settled is None:
-                vector.hint(state, table[row], hints[row])
-            else:
-                vector.learn_label(state, numbers[row])
-        return hints
-
-    def ticket(self) -> Floats:
-        """A copy of the ticket, for an answer that must wait while others are steered."""
-        return self._state[: vector.shared_of(len(self.numbers))].copy()
-
-    def present(self, ticket: Floats) -> None:
-        """Put a ticket back in its place, to be learnt from next."""
-        k = len(self.numbers)
-        self._state[: vector.shared_of(k)] = vector.ticket_with_classes(ticket, k)
-
-    def _meet(self, labels: Iterable[Label]) -> None:
-        unknown = [label for label in labels if label not in self.numbers]
-        if unknown:
-            self.numbers |= {label: len(self.numbers) + i for i, label in enumerate(unknown)}
-            self._state = vector.with_classes(self._state, len(self.numbers))
-
+from onlinecal.wrappers.labels import Label, Labels
+from onlinecal.wrappers.strategies.buckets import Buckets
+from onlinecal.wrappers.strategies.projection import Projection, Ticket
+from onlinecal.wrappers.strategies.vectors import SteeredVectors
+from onlinecal.wrappers.strategies.windows import Moments
 
 Answer = dict[Label, float]
 
 
-class Waiting(NamedTuple):
+class WaitingRound(NamedTuple):
     """A round whose label has not come: its strategy's name, the labels it names, the events' tickets."""
 
     kind: str
@@ -180,13 +129,13 @@ class Strategy(ABC):
         self.steering.ask(answer, names)
         self.steering.learn(label)
 
-    def take(self) -> Waiting:
+    def take(self) -> WaitingRound:
         """The open round, to wait for its label elsewhere."""
         tickets = {event: projection.ticket() for event, projection in self.events.items()}
         steered = self.steering.ticket() if self.steers_vectors else None
-        return Waiting(self.name, self.asked, tickets, steered)
+        return WaitingRound(self.name, self.asked, tickets, steered)
 
-    def present(self, waiting: Waiting) -> None:
+    def present(self, waiting: WaitingRound) -> None:
         """Put a round back in its place, to be settled next."""
         self.asked = waiting.asked
         self.events = {event: self.projection(event) for event in waiting.tickets}
@@ -195,7 +144,7 @@ class Strategy(ABC):
         if waiting.steered is not None:
             self.steering.present(waiting.steered)
 
-    def give_up(self, waiting: Waiting) -> None:
+    def give_up(self, waiting: WaitingRound) -> None:
         """A round that waited will never be settled: nothing to do, projections reserve nothing for it."""
         return
 
@@ -208,7 +157,7 @@ class Strategy(ABC):
         """
         classes = list(self.labels.known)
         tapes = Tapes(np.empty_like(table), np.empty(len(schedule.order)))
-        for row, settled, waiting in turns(schedule, self.take, self.present):
+        for row, settled, waiting in schedule.turns(self.take, self.present):
             if settled is None:
                 if waiting:
                     self.note_late(waiting)

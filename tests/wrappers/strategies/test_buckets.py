@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from adversaries import misleading_hints
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
-from onlinecal.wrappers.strategies import projection
-from onlinecal.wrappers.strategies.projection import Moments, Projection, Recent, SplittingBuckets
+from onlinecal.wrappers.strategies import buckets
+from onlinecal.wrappers.strategies.buckets import SplittingBuckets
+from onlinecal.wrappers.strategies.projection import Projection
+from onlinecal.wrappers.strategies.windows import Moments, Recent
 from tests.parts import part_of
 from tests.wrappers.scripted import Said, coins, distance, played
 
@@ -154,7 +156,7 @@ def test_the_wrapper_is_near_the_model_on_every_stream(kind, slack):
 @pytest.fixture
 def impatient(monkeypatch):
     """Buckets that split after a few rounds."""
-    monkeypatch.setattr(projection, "PATIENCE", 4)
+    monkeypatch.setattr(buckets, "FIRST_HALVED", 4)
 
 
 @pytest.mark.parametrize("late", [0, 1, 30])
@@ -210,7 +212,7 @@ def test_buckets_that_come_later_know_of_late_labels(impatient):
 
 def test_a_reluctant_bucket_is_halved_once_forecasts_are_behind_by_the_theorems_tau():
     part = Projection(1.5, "auto", None, reluctant=True)
-    a = projection.PATIENCE * 1.5
+    a = buckets.FIRST_HALVED * 1.5
     assert part_of(part, SplittingBuckets).limits == [pytest.approx(a / 2 + 4 * math.sqrt(3 * 1.5 * a))]
 
 

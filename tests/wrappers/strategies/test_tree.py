@@ -13,7 +13,7 @@ from onlinecal import (
     calibration_distance,
     recalibrate_stream,
 )
-from onlinecal.wrappers.strategies.events import halves_of
+from onlinecal.wrappers.strategies.tree import halves_of
 from tests.wrappers.scripted import Scripted, by_node, played
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

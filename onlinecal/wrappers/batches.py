@@ -1,0 +1,196 @@
+"""Batches of rows, in river's words: all are forecast at once, and settled one after the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from river import base
+from river.compose import Pipeline, TransformerUnion
+from river.utils.dataframe import into_frame, to_native_series
+
+from onlinecal.forecasters.simplex.input import check_label, plain
+from onlinecal.tables.frames import like
+from onlinecal.wrappers.labels import Label
+from onlinecal.wrappers.models import FromScikitLearn
+
+Row = dict[Any, Any]
+
+
+class BatchClassifier(base.MiniBatchClassifier):
+    """A classifier around `classifier` that goes through batches row by row."""
+
+    classifier: Any
+
+    def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
+        """Forecast all rows before any of them is learnt.
+
+        The same as `predict_proba_one` of one row after the other, but that the wrapped model is asked by its
+        own `predict_proba_many` if it has one (and X is of pandas).
+
+        Parameters
+        ----------
+        X
+            Features, a pandas or polars DataFrame with n rows, at least one; ValueError else.
+
+        Returns
+        -------
+        A DataFrame of the same kind, with n rows (and the index of X), and a column for each label known so
+        far; polars calls it by the label's text.
+        """
+        answers = self._answers_of(check_frame(X), **kwargs)
+        labels = list(dict.fromkeys(label for answer in answers for label in answer))
+        columns = [[answer.get(label, 0.0) for label in labels] for answer in answers]
+        return like(X, np.array(columns, np.float64), labels)
+
+    def predict_many(self, X: Any, **kwargs: Any) -> Any:
+        """The most probable label of each row, a pandas Series with the index of X or a polars Series.
+
+        Rows that get an empty answer have none. X and errors are those of `predict_proba_many`.
+        """
+        answers = self._answers_of(check_frame(X), **kwargs)
+        return labels_like(X, [max(one, key=one.__getitem__) if one else None for one in answers])
+
+    def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
+        """Settle the forecasts made for these rows, then let the model learn them.
+
+        The wrapped model learns by its own `learn_many`, then the rows are settled one after the other, each
+        as a late label is; if it has none (or X is of polars), it learns each row as that is settled.
+
+        Parameters
+        ----------
+        X
+            Features, a pandas or polars DataFrame with n rows, at least one.
+        y
+            n labels: a Series, an array or a list.
+
+        Raises
+        ------
+        ValueError
+            X is no such table, or y holds another number of labels or something that is no label. Nothing has
+            been learnt then.
+        """
+        self._learn_batch(check_frame(X), y, **kwargs)
+
+    def _learn_batch(self, X: Any, y: Any, **kwargs: Any) -> None:
+        rows = rows_of(X)
+        labels = [plain(label) for label in y] if hasattr(y, "__len__") and not isinstance(y, str) else [y]
+        if len(labels) != len(rows):
+            raise ValueError(f"X and y must have the same length, got {len(rows)} and {len(labels)}")
+        for row, label in enumerate(labels):
+            self._check_label(label, f"y at row {row}")
+        with self._asked_at_once(X, rows) as model:
+            if model is not None:
+                if self._asks_again(rows):
+                    # before the model learns their labels
+                    self.classifier.ask()
+                model.learn_many(X, labels_like(X, labels), **kwargs)
+            for x, label in zip(rows, labels, strict=True):
+                self.learn_one(x, label, **kwargs)
+        self._note_batch()
+
+    def _asks_again(self, rows: list[Row]) -> bool:
+        """Whether the model is asked about any of these rows when their labels come."""
+        return True
+
+    def _note_batch(self) -> None:
+        """After a batch of labels."""
+
+    def _answers_of(self, X: Any, **kwargs: Any) -> list[dict[Label, float]]:
+        """What `predict_proba_one` says to each row."""
+        rows = rows_of(X)
+        with self._asked_at_once(X, rows):
+            return [self.predict_proba_one(x, **kwargs) for x in rows]
+
+    @contextmanager
+    def _asked_at_once(self, X: Any, rows: list[Row]) -> Iterator[Any]:
+        """Ask the wrapped model about the batch, not the rows, if it knows batches: it, or None if not."""
+        model = self.classifier
+        if not learns_many(model, X):
+            yield None
+            return
+        self.classifier = Asked(model, X, rows)
+        try:
+            yield model
+        finally:
+            self.classifier = model
+
+    def _check_label(self, label: Any, name: str) -> None:
+        """Refuse what `learn_one` would refuse."""
+        check_label(label, name)
+
+    def _unit_test_skips(self) -> set[str]:
+        # many models learn a batch otherwise than its rows, and some name labels in another order: of ties
+        # the first wins
+        return {"check_learn_many_matches_learn_one", "check_predict_many_matches_predict_one"}
+
+
+class Asked:
+    """Stands for a model while a wrapper goes through a batch: all its rows are asked about at once."""
+
+    def __init__(self, model: Any, X: Any, rows: list[Row]) -> None:
+        self._model, self._X, self._rows = model, X, rows
+        self._answers: dict[int, dict[Label, float]] = {}
+
+    def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Label, float]:
+        """What the model says to a row of the batch."""
+        self.ask(**kwargs)
+        return self._answers[id(x)]
+
+    def ask(self, **kwargs: Any) -> None:
+        """Ask the model about the batch, unless it has been asked."""
+        if not self._answers:
+            said = self._model.predict_proba_many(self._X, **kwargs)
+            # a list is what `FromScikitLearn` says
+            answers = said if isinstance(said, list) else rows_of(said)
+            self._answers = {id(row): answer for row, answer in zip(self._rows, answers, strict=True)}
+
+    def learn_one(self, x: Row, y: Label, **kwargs: Any) -> None:
+        """Nothing: the model has learnt the batch."""
+
+
+def learns_many(model: Any, X: Any) -> bool:
+    """Whether a model can be asked about batches like this, and learns them: arrays few can, polars none."""
+    if isinstance(model, FromScikitLearn):
+        return not hasattr(X, "to_dicts")
+    if isinstance(model, Pipeline):
+        *steps, model = model.steps.values()
+        # a union is asked row by row, as its parts may not know batches
+        if any(isinstance(step, TransformerUnion) or not hasattr(step, "transform_many") for step in steps):
+            return False
+    answers = getattr(type(model), "predict_proba_many", base.MiniBatchClassifier.predict_proba_many)
+    knows_many = answers is not base.MiniBatchClassifier.predict_proba_many and hasattr(model, "learn_many")
+    return knows_many and hasattr(X, "to_dict") and not hasattr(X, "to_dicts")
+
+
+def check_frame(X: Any) -> Any:
+    """X itself, if it is a pandas or polars DataFrame with rows."""
+    if type(X).__module__.partition(".")[0] not in ("pandas", "polars") or not hasattr(X, "columns"):
+        raise ValueError(f"X must be a pandas or polars DataFrame, got {type(X).__name__}")
+    if not len(X):
+        raise ValueError("X is empty")
+    return X
+
+
+def rows_of(X: Any) -> list[Row]:
+    """The rows of a DataFrame, or of an array of shape (n, d), as dictionaries of features."""
+    if isinstance(X, np.ndarray):
+        rows = [dict(enumerate(row)) for row in X.tolist()]
+    else:
+        rows = X.to_dicts() if hasattr(X, "to_dicts") else X.to_dict("records")
+    # one NaN for all: rows with NaNs of their own would never equal their copies
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, float) and math.isnan(value):
+                row[name] = math.nan
+    return rows
+
+
+def labels_like(X: Any, labels: list[Label]) -> Any:
+    """Labels as a Series of the same kind as X, with its index if it has one; of an array as they are."""
+    if isinstance(X, np.ndarray):
+        return labels
+    return to_native_series(labels, name=None, like=into_frame(X))

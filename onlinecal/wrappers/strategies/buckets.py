@@ -1,0 +1,78 @@
+"""Buckets of the hint, each with a bias table of its own: so many of equal width, or some that split."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, get_args
+
+from onlinecal.validation import check_count
+
+Auto = Literal["auto"]
+Buckets = int | Auto
+"""So many equal-width buckets, or buckets that split."""
+(AUTO,) = get_args(Auto)
+
+
+FIRST_HALVED = 96
+"""Rounds after which the first bucket is halved, at slack 1: 8 G^2, where n rounds of a bucket are within
+G sqrt(n) of calibrated, G = 2 sqrt(3 slack). The bound on the Brier score hardly depends on it."""
+
+
+def check_buckets(value: Any, name: str) -> None:
+    """Refuse what is neither a number of buckets nor "auto"."""
+    if isinstance(value, str):
+        if value != AUTO:
+            raise ValueError(f"{name} must be a whole number of at least 1 or {AUTO!r}, got {value!r}")
+    else:
+        check_count(value, name)
+
+
+class SplittingBuckets:
+    """A binary tree of dyadic buckets: one is halved once as much was noted of it as its limit says.
+
+    In a bucket of level j that may be a 4^j rounds. What its width costs in these then is in proportion to
+    what bias costs, which grows with the square root of the rounds (docs/theory.md, Theorem 17b). Or it is
+    2^j tau of squared error, by which its forecasts are behind the hints: where these do not mislead nothing
+    is ever halved (Theorem 17g).
+
+    Lists are by place, the order in which buckets came to be: the first is [0, 1].
+    """
+
+    def __init__(self, limit: float, growth: int) -> None:
+        self.limits = [limit]
+        """What may be noted of a bucket: a or tau, multiplied by `growth` from one level to the next."""
+        self.noted = [0.0]
+        self.halves = [0]
+        """Where the lower half of a bucket is, with the upper one next to it; 0 for one that is in use."""
+        self._growth = growth
+
+    def find(self, hint: float) -> int:
+        """The place of the bucket in use that a hint in [0, 1] is in; of two, the upper one."""
+        place, rest = 0, hint
+        while self.halves[place]:
+            rest *= 2.0
+            upper = rest >= 1.0
+            rest -= upper
+            place = self.halves[place] + upper
+        return place
+
+    def note(self, place: int, amount: float) -> bool:
+        """Note so much of a bucket; whether it is to be halved."""
+        self.noted[place] += amount
+        return not self.halves[place] and self.noted[place] >= self.limits[place]
+
+    def halve(self, place: int) -> None:
+        """Let two new buckets, at the end of all places, take over from one."""
+        self.halves[place] = len(self.halves)
+        self.halves += [0, 0]
+        self.noted += [0.0, 0.0]
+        self.limits += [self._growth * self.limits[place]] * 2
+
+
+def new_splitting(slack: float, reluctant: bool) -> SplittingBuckets:
+    """One bucket that splits after so many rounds; a reluctant one where hints mislead the forecasts."""
+    rounds = FIRST_HALVED * slack
+    if not reluctant:
+        return SplittingBuckets(math.ceil(rounds), 4)
+    # by how much forecasts can be behind in the rounds after which the bucket would be halved
+    return SplittingBuckets(rounds / 2.0 + 4.0 * math.sqrt(3.0 * slack * rounds), 2)

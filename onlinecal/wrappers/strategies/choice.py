@@ -1,0 +1,104 @@
+"""Which strategies there are, which settings go with them, and which of them "auto" is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
+
+from onlinecal.forecasters.binary.choice import check_slack
+from onlinecal.forecasters.binary.windows import MOST_WINDOW
+from onlinecal.forecasters.simplex.input import check_labels
+from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
+from onlinecal.validation import check_choice, check_count
+from onlinecal.wrappers.labels import Label
+from onlinecal.wrappers.strategies.binary import Binary, Certain
+from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
+from onlinecal.wrappers.strategies.buckets import Buckets, check_buckets
+from onlinecal.wrappers.strategies.classwise import Classwise
+from onlinecal.wrappers.strategies.simplex import Simplex
+from onlinecal.wrappers.strategies.strategy import Strategy
+from onlinecal.wrappers.strategies.top_label import TopLabel
+from onlinecal.wrappers.strategies.tree import Tree
+
+StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "tree"]
+STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
+AUTO = "auto"
+CHOICES = {2: Binary.name, 10: Classwise.name, math.inf: TopLabel.name}
+"""What "auto" is for up to so many labels, if nothing else is known."""
+
+KINDS: dict[str, type[Strategy]] = {
+    kind.name: kind for kind in (Binary, Classwise, TopLabel, Certain, Simplex, Tree)
+}
+"""All strategies; bounds are added up in this order, on which the last bit of a sum depends."""
+
+INFORMATIVE = {Simplex.name: 0.2, Classwise.name: 0.5, Tree.name: 0.5, TopLabel.name: math.inf}
+"""With a window or a horizon "auto" is the first of these with at most this share of the trivial guarantee.
+
+What promises more comes first. A joint guarantee near the trivial one comes from cells so coarse that they
+cost skill; with the others forecasts stay near their hints.
+"""
+
+
+def check_settings(
+    slack: float | None,
+    n_buckets: Buckets,
+    strategy: str,
+    horizon: int | None,
+    window: int | None = None,
+    classes: Sequence[Label] | None = None,
+) -> tuple[Label, ...]:
+    """ValueError unless the settings go together; the labels that are known beforehand."""
+    declared = () if classes is None else check_labels(classes, "classes")
+    if len(declared) == 1:
+        raise ValueError(f"classes must hold at least 2 class labels, got {declared!r}")
+    check_choice(strategy, STRATEGIES, "strategy")
+    check_buckets(n_buckets, "n_buckets")
+    if horizon is not None:
+        check_count(horizon, "horizon")
+    if slack is not None:
+        check_slack(slack)
+    if window is not None:
+        check_count(window, "window", most=MOST_WINDOW)
+        if strategy == Simplex.name and not declared:
+            raise ValueError(
+                f"window={window} goes with strategy 'simplex' only if classes has all labels: where labels "
+                "are discovered it keeps no windows"
+            )
+        if n_buckets == AUTO_BUCKETS:
+            raise ValueError(
+                f"window={window} does not go with n_buckets='auto': nothing is proven of windows where "
+                "buckets split; name a number of them"
+            )
+    return declared
+
+
+def chosen(
+    strategy: str,
+    n_labels: int,
+    made: Callable[[str], Strategy],
+    window: int | None,
+    horizon: int | None,
+) -> str:
+    """The name of the strategy for so many labels.
+
+    "auto" goes by what those that are `made` guarantee of any window, or else for the horizon, if there is
+    one.
+    """
+    if strategy != AUTO:
+        return strategy
+    if n_labels > 2 and not horizon is window is None:
+        for name, most in INFORMATIVE.items():
+            promised, trivial = made(name).outlook(n_labels, window or horizon or 0, window is not None)
+            if promised / trivial <= most:
+                return name
+    return next(name for most, name in CHOICES.items() if n_labels <= most)
+
+
+def warn_if_empty(strategy: Strategy, n_labels: int, horizon: int | None) -> bool:
+    """Say so if "simplex" guarantees nothing for the horizon; whether that was said."""
+    if strategy.name != Simplex.name or horizon is None or n_labels <= 2:
+        return False
+    remarks = vacuous_remarks(*strategy.outlook(n_labels, horizon), n_labels, horizon)
+    warn_of(remarks, GuaranteeWarning)
+    return bool(remarks)
