@@ -23,7 +23,7 @@ from onlinecal.cli.recalibrating.report import NONE
 from onlinecal.cli.recalibrating.splitting import LEAST_ROWS, part_sizes, split_rows
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.linear import ChosenDirichlet, VectorScaling
-from onlinecal.recalibration.classical.temperature import FLOOR, tempered
+from onlinecal.recalibration.classical.temperature import ADDED_BEFORE_LOG, tempered
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import MOST_CAUTIOUS_ROUNDS, DecisionRecalibrator
 from onlinecal.tables.classes import Part
@@ -61,7 +61,7 @@ def noise_on_logits(
 ) -> tuple[Floats, Ints]:
     """Gaussian noise of this standard deviation on every log-probability."""
     noise = rng.standard_normal(table.shape)
-    return softmax(np.log(table + FLOOR) + deviation * noise, axis=1), labels
+    return softmax(np.log(table + ADDED_BEFORE_LOG) + deviation * noise, axis=1), labels
 
 
 @dataclass(frozen=True)

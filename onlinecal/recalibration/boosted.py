@@ -1,9 +1,9 @@
 """Multicalibration by regression, for all groups that a learner can find.
 
-As in the paper every level set is handed to a regressor until that gains nothing more. By default one
-regressor a round is fitted to all rows and told the level: the log odds of the forecast are a further column.
-What it answers is added to the log odds, so what the predictor knew stays; how many rounds there are is what
-held-out rows say.
+In the paper's algorithm a regressor is fitted to every level set, round by round, until that gains nothing
+more. By default one regressor a round is fitted to all rows, with the log odds of the forecast as a further
+column. Its answers are added to the log odds, so that what the predictor knew stays, and held-out rows decide
+how many rounds there are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from onlinecal.arrays import Bools, Floats, Ints
 from onlinecal.measures.groups import grid_level
 from onlinecal.recalibration.folds import DIGITS, Dealt, first_rows, same_rows, sums
-from onlinecal.recalibration.groups.patches import STARTS, Rows, Start, log_odds, odds_losses
+from onlinecal.recalibration.groups.patches import EVENT_STARTS, EventRows, EventStart, log_odds, odds_losses
 from onlinecal.recalibration.groups.start import (
     Halves,
     StartMap,
@@ -51,27 +51,27 @@ from onlinecal.validation import (
     check_share,
 )
 
-Step = Literal["log-odds", "level sets"]
-STEPS: tuple[Step, ...] = get_args(Step)
+BoostingStep = Literal["log-odds", "level sets"]
+BOOSTING_STEPS: tuple[BoostingStep, ...] = get_args(BoostingStep)
 
-ALPHA, BOUND, MIN_ROWS, MOST_LEVELS = 0.01, 1.0, 20, 1 << 20
+DEFAULT_ALPHA, DEFAULT_BOUND, MIN_ROWS, MOST_GRID_LEVELS = 0.01, 1.0, 20, 1 << 20
 DEEP_ROWS = 1_000
-"""From so many rows on trees have depth 5, which left less error on 2,650 rows, and more on 300."""
+"""With at least this many rows trees have depth 5, which left less error on 2,650 rows, and more on 300."""
 MOST_COLUMNS = 500
-"""Of more features ridge regression is left out by default: its time grows like their square."""
-PENALTY = 10.0
-"""Of columns of variance 1: as if so many rows had answers of 0."""
-COLUMN = "log odds of the forecast"
-RATE = 0.3
-"""Of each answer, so much is added."""
+"""With more features than this ridge regression is left out by default: its time grows like their square."""
+RIDGE_PENALTY = 10.0
+"""The penalty of ridge regression on columns of variance 1: as if this many more rows had answers of 0."""
+LOG_ODDS_COLUMN = "log odds of the forecast"
+ANSWER_SHARE = 0.3
+"""This part of each answer is added to the log odds."""
 LEAST_VARIANCE = 0.02
-"""f (1 - f) is taken for no less, so that a leaf of sure forecasts does not make a step of any length."""
-LONGEST = 4.0
-"""An answer is cut to this length."""
-PATIENCE, MOST = 5, 60
-"""Rounds without a new least held-out loss that end the search, and rounds at most."""
-MOST_ROWS = 500_000
-"""So many rows, drawn at random, are fitted of more: a tree of eight leaves needs no more to find them."""
+"""f (1 - f) counts as at least this, so that a leaf of sure forecasts cannot make a step of any length."""
+LONGEST_ANSWER = 4.0
+"""Answers are clipped to lengths of at most this."""
+ROUNDS_WITHOUT_LOWER_LOSS, MOST_BOOSTING_ROUNDS = 5, 60
+"""A search ends after this many rounds without a lower held-out loss, or this many rounds in all."""
+MOST_FITTED_ROWS = 500_000
+"""At most this many rows, drawn at random, are fitted: a tree of eight leaves needs no more."""
 
 
 class BoostedRecalibrator(RegressorMixin, BaseEstimator):
@@ -79,9 +79,9 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
 
     A smooth map of the forecasts comes first. In each round the regressor is fitted to what is left of the
     outcomes, with the log odds of the forecast as a further column, and a share of its answers is added to
-    the log odds: what the predictor knew stays. Which map, and how many rounds, is decided by rows that are
-    held out, fold by fold; what does not lower their log loss by more than chance would is not done. Of more
-    than 500,000 rows so many, drawn at random, are fitted.
+    the log odds, so that what the predictor knew stays. Rows that are held out, fold by fold, decide which
+    map is taken, and how many rounds: only what lowers their log loss by more than chance would. At most
+    500,000 rows, drawn at random, are fitted.
 
     `BoostedRecalibrator.as_in_paper(regressor, alpha)` is regression-multicalibrate (`step="level sets"`):
     forecasts are rounded to the grid 0, 1/m, ..., 1 with m = ceil(2 bound/alpha), the regressor is fitted on
@@ -96,42 +96,44 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     regressor
-        Anything with fit(X, y) and predict(X); cloned for every round or level set. None: ridge regression of
-        up to 500 features, for as many rounds as pay, and then a regression tree of depth 3, from 1,000 rows
-        on 5, with at least 20 rows a leaf; on level sets one of depth 3 alone.
+        Anything with fit(X, y) and predict(X); it is cloned for every round or level set. None: ridge
+        regression of up to 500 features, for as many rounds as pay, and then a regression tree of depth 3 (of
+        depth 5 from 1,000 rows on), with at least 20 rows a leaf. On level sets it is one tree of depth 3.
     alpha, bound, min_rows, n_levels, validation_fraction
-        Of level sets alone. The violation that may remain, in (0, 1], None: 0.01. The bound on h^2,
-        positive. Level sets with fewer rows than min_rows keep their value: a regressor would only learn
-        them by heart. m: fewer levels hold more rows each, which fresh data rewards; the promise is then
-        weaker. Share of the rows to hold out, in [0, 1): the rounds after the lowest squared error on them
-        are not kept; what is left may then violate alpha, and nothing is promised.
+        These are for level sets only. alpha: the violation that may remain, in (0, 1]; None: 0.01. bound: the
+        bound on h^2, positive. min_rows: level sets with fewer rows keep their value, since a regressor would
+        only learn them by heart. n_levels: m; fewer levels hold more rows each, which is better for fresh
+        data, but the promise is weaker. validation_fraction: the share of the rows to hold out, in [0, 1).
+        Rounds after the lowest squared error on them are not kept; then the result may violate alpha, and
+        nothing is promised.
     seed
-        Chooses the held-out rows, and those of many that are fitted.
+        Chooses the held-out rows, and the rows to fit if there are too many.
     step
         "log-odds" or "level sets".
     start, n_folds
-        As of `GroupRecalibrator`; of steps on log odds alone. At least 2 folds; None: 10, from 5,000 rows on
-        5 and from 200,000 on 3.
+        As in `GroupRecalibrator`, for steps on log odds only. There are at least 2 folds; None: 10, from
+        5,000 rows on 5 and from 200,000 on 3.
 
     Attributes
     ----------
     n_kept_, n_rounds_, max_rounds_
-        Rounds that make the result, rounds tried, and how many there can be. Of level sets 1 + 2 bound/alpha
-        times the squared error of round 0; with a class that contains the constants and no level set skipped,
-        also at most 3 + bound/(2 alpha).
+        The rounds that make the result, the rounds tried, and how many there can be. With level sets there
+        can be 1 + 2 bound/alpha times the squared error of round 0; if the class contains the constants and
+        no level set is skipped, also at most 3 + bound/(2 alpha).
     start_, held_out_
-        Of steps on log odds: the map, a `StartMap`, and the mean log loss of held-out rows by round, from 0;
-        rounds of ridge regression that were not kept are left out of it.
+        With steps on log odds: the map, a `StartMap`, and the mean log loss of held-out rows by round, from
+        0, without the rounds of ridge regression that were not kept.
     rounds_
-        One `BoostingRound` for each round, the forecasts before them first. Of level sets also the last one,
-        which was not kept.
+        One `BoostingRound` for each round; the first is of the forecasts before any round. With level sets
+        the last one is of the round that was not kept.
     squared_error_
         Mean squared error of the result on the rows of `fit` that were not held out.
     n_levels_, skipped_mass_
-        Of level sets: m, and the rows' share in level sets of the result that are too small.
+        With level sets: m, and the share of the rows that are in too small level sets of the result.
     violation_bound_
-        alpha/2 + bound/m + bound skipped_mass_, at most alpha when m is the default and nothing is skipped;
-        `bound`, which holds for any forecasts, when held-out rows took rounds back; 1 of steps on log odds.
+        With level sets alpha/2 + bound/m + bound skipped_mass_, which is at most alpha if m is the default
+        and nothing is skipped. If held-out rows took rounds back it is `bound`, which holds for any
+        forecasts; with steps on log odds it is 1.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -167,8 +169,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         n_levels: int | None = None,
         validation_fraction: float = 0.0,
         seed: int = 0,
-        step: Step = "log-odds",
-        start: Start = "auto",
+        step: BoostingStep = "log-odds",
+        start: EventStart = "auto",
         n_folds: int | None = None,
     ) -> None:
         self.regressor = regressor
@@ -205,22 +207,23 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             regressor, or a function of X that returns shape (n,): asked again in `predict`. An array of
             shape (n,): `predict` must then be given one for its rows.
         sample_weight
-            For how many rows each counts, shape (n,), at least 0; whole numbers with level sets, and with a
-            regressor whose `fit` takes no weights, which is then given as many rows. None: each for one.
+            For how many rows each row counts, shape (n,), at least 0. Weights must be whole numbers with
+            level sets, and with a regressor whose `fit` takes no weights, which is given rows several times.
+            None: each counts once.
 
         Raises
         ------
         ValueError
-            A bad parameter, bad X, y, initial or sample_weight: names the argument and the value.
+            For a bad parameter, and bad X, y, initial or sample_weight; the error names argument and value.
 
         Warns
         -----
         LabelWarning
-            y is always the same.
+            If y is always the same.
         """
         self.seed = check_count(self.seed, "seed", least=0)
-        check_choice(self.step, STEPS, "step")
-        check_choice(self.start, STARTS, "start")
+        check_choice(self.step, BOOSTING_STEPS, "step")
+        check_choice(self.start, EVENT_STARTS, "start")
         if self.n_folds is not None:
             self.n_folds = check_count(self.n_folds, "n_folds", least=2)
         check_same_index(X, y, "X and y")
@@ -236,7 +239,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         n_rows = float(weights.sum())
         regressors = default_regressors(X, self.step, n_rows) if self.regressor is None else [self.regressor]
         if self.step == "level sets" or not all(
-            has_fit_parameter(one, "sample_weight") for one in regressors
+            has_fit_parameter(regressor, "sample_weight") for regressor in regressors
         ):
             repeats(
                 weights, "level sets" if self.step == "level sets" else "a regressor whose fit takes none"
@@ -249,13 +252,13 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         return self
 
     def _learn_level_sets(self, regressors: list[Any], X: Any, y: Floats, p: Floats, weights: Floats) -> None:
-        alpha = ALPHA if self.alpha is None else check_share(self.alpha, "alpha")
-        bound = BOUND if self.bound is None else check_positive(self.bound, "bound")
+        alpha = DEFAULT_ALPHA if self.alpha is None else check_share(self.alpha, "alpha")
+        bound = DEFAULT_BOUND if self.bound is None else check_positive(self.bound, "bound")
         min_rows = MIN_ROWS if self.min_rows is None else check_count(self.min_rows, "min_rows")
         if self.n_levels is not None:
-            m = check_count(self.n_levels, "n_levels", most=MOST_LEVELS)
-        elif 2.0 * bound / alpha > MOST_LEVELS:
-            raise ValueError(f"bound/alpha must be at most {MOST_LEVELS // 2}, got {bound!r}/{alpha!r}")
+            m = check_count(self.n_levels, "n_levels", most=MOST_GRID_LEVELS)
+        elif 2.0 * bound / alpha > MOST_GRID_LEVELS:
+            raise ValueError(f"bound/alpha must be at most {MOST_GRID_LEVELS // 2}, got {bound!r}/{alpha!r}")
         else:
             m = max(math.ceil(2.0 * bound / alpha - 1e-9), 1)
         held, least = np.zeros(len(y), bool), alpha / (2.0 * bound)
@@ -274,7 +277,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         rounds, made = boost_level_sets(regressors[-1], X, y, grid_level(p, m), held, m, min_rows, least)
         self.n_levels_, self.rounds_, self.n_rounds_ = m, rounds, len(rounds) - 1
         self.max_rounds_ = 1 + math.floor(rounds[0].squared_error / least + 1e-9)
-        held_errors = [found.validation_error for found in rounds[:-1]]
+        held_errors = [boosting_round.validation_error for boosting_round in rounds[:-1]]
         self.n_kept_ = int(np.argmin(held_errors)) if held.any() else len(made)
         self.squared_error_ = rounds[self.n_kept_].squared_error
         self.skipped_mass_ = rounds[self.n_kept_ + 1].skipped_mass
@@ -288,25 +291,26 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         for name in ("alpha", "bound", "min_rows", "n_levels", "validation_fraction"):
             if value := getattr(self, name):
                 raise ValueError(
-                    f"{name} goes with step='level sets', as of BoostedRecalibrator.as_in_paper, "
+                    f"{name} needs step='level sets', which BoostedRecalibrator.as_in_paper sets, "
                     f"got {value!r} with step='log-odds'"
                 )
-        if len(y) > MOST_ROWS:
-            some = np.sort(np.random.default_rng(self.seed).choice(len(y), MOST_ROWS, replace=False))
+        if len(y) > MOST_FITTED_ROWS:
+            some = np.sort(np.random.default_rng(self.seed).choice(len(y), MOST_FITTED_ROWS, replace=False))
             X, y, p, weights = _safe_indexing(X, some), y[some], p[some], weights[some]
         n_folds = self.n_folds or default_folds(float(weights.sum()))
         self._edge, self._least = nearest_ends(p, float(weights.sum()))
-        rows = Rows(self._inside(p), y, np.zeros((len(y), 0), np.uint8), weights)
-        kind: Start = "none"
+        rows = EventRows(self._inside(p), y, np.zeros((len(y), 0), np.uint8), weights)
+        kind: EventStart = "none"
         dealt = dealt_rows(same_rows(X, np.round(p, DIGITS)), y, weights, n_folds, self.seed)
         if dealt is not None and np.ptp(p) > 0.0:
             kind, _ = best_start(halves(rows, dealt), self.start, self._least)
         self.start_ = StartMap(kind).fit(rows.p, rows.y, weights)
-        whole = Part(X, y, weights, log_odds(self.start_(rows.p, self._least)))
+        whole = BoostedRows(X, y, weights, log_odds(self.start_(rows.p, self._least)))
         self._kept, self.held_out_ = [], None
         if dealt is not None:
             self._kept, self.held_out_ = boost_log_odds(regressors, whole, dealt)
-        self.n_kept_, self.max_rounds_, self.violation_bound_ = len(self._kept), MOST * len(regressors), 1.0
+        self.n_kept_, self.max_rounds_ = len(self._kept), MOST_BOOSTING_ROUNDS * len(regressors)
+        self.violation_bound_ = 1.0
         self.n_rounds_ = 0 if self.held_out_ is None else len(self.held_out_) - 1
         self.rounds_ = [
             BoostingRound(float(np.average((stage - y) ** 2, weights=weights)), 1, 0, 0.0, math.nan)
@@ -318,7 +322,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         return np.clip(p, self._edge, 1.0 - self._edge)
 
     def _stages(self, X: Any, p: Floats) -> Iterator[Floats]:
-        """Forecasts p inside (0, 1), mapped, and after each round on log odds."""
+        """Forecasts after the start, and after each round on log odds, for forecasts p inside (0, 1)."""
         assert self.start_ is not None
         started = self.start_(p, self._least)
         yield started
@@ -328,12 +332,12 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             yield away_from_ends(expit(odds), started, self._least)
 
     def predict(self, X: Any, initial: Any = None) -> Floats:
-        """The result's forecasts for other rows, shape (n,).
+        """The recalibrated forecasts of other rows, shape (n,).
 
-        X has shape (n, d); `initial`, shape (n,), are their initial forecasts when `fit` was given
-        forecasts. With level sets, answers are on the grid: a row at a level that no row of `fit` had in
-        that round, or that was skipped, stays there. Raises ValueError for bad X or initial, NotFittedError
-        before `fit`.
+        X has shape (n, d). `initial`, shape (n,), are the initial forecasts of these rows, which are needed
+        if `fit` was given forecasts. With level sets, answers are on the grid. A row stays at its level if no
+        row of `fit` had that level in the round, or if the level was skipped. Raises ValueError for bad X or
+        initial, NotFittedError before `fit`.
         """
         *_, last = self.staged_predict(X, initial)
         return last
@@ -341,7 +345,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     def staged_predict(self, X: Any, initial: Any = None) -> Iterator[Floats]:
         """The forecasts at the start and after each round that is kept: n_kept_ + 1 arrays of shape (n,).
 
-        `X` and `initial` and errors as of `predict`.
+        `X`, `initial` and errors are those of `predict`.
         """
         check_is_fitted(self, "rounds_")
         X = unmasked(X)
@@ -349,7 +353,9 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         validate_data(self, X, reset=False, skip_check_array=True)
         start = self._initial if initial is None else initial
         if start is None:
-            raise ValueError("initial is needed: fit was given forecasts, not a predictor")
+            raise ValueError(
+                "initial must be given, got None: fit was given forecasts, so give those of these rows, too"
+            )
         forecasts = initial_forecasts(start, X, n)
         if self.start_ is not None:
             yield from self._stages(X, self._inside(forecasts))
@@ -368,7 +374,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
 
 
 def check_features(X: Any) -> tuple[int, int]:
-    """The shape of a table, its rows and its columns; its contents are the regressor's affair."""
+    """The numbers of rows and columns of a table; what it contains is left to the regressor."""
     try:
         shape = tuple(getattr(X, "shape", None) or np.asarray(X).shape)
     except ValueError as error:
@@ -379,7 +385,7 @@ def check_features(X: Any) -> tuple[int, int]:
 
 
 def merged(X: Any, y: Floats, p: Floats, weights: Floats) -> tuple[Any, Floats, Floats, Floats]:
-    """Rows without those of weight 0; equal ones, outcome and all, as one with the sum of their weights."""
+    """Rows of positive weight; those equal in all, the outcome too, become one of their total weight."""
     inside = np.flatnonzero(weights)
     same = same_rows(_safe_indexing(X, inside) if len(inside) < len(y) else X, p[inside], y[inside])
     some = inside[first_rows(same)]
@@ -388,10 +394,10 @@ def merged(X: Any, y: Floats, p: Floats, weights: Floats) -> tuple[Any, Floats, 
     return _safe_indexing(X, some), y[some], p[some], sums(same, weights[inside])
 
 
-def default_regressors(X: Any, step: Step, n_rows: float) -> list[Any]:
-    """A linear regressor, then a shallow tree, for features that are numbers; ValueError for others.
+def default_regressors(X: Any, step: BoostingStep, n_rows: float) -> list[Any]:
+    """A linear regressor and then a shallow tree, for features that are numbers; ValueError for others.
 
-    On level sets the tree alone. How deep it is depends on the number of rows, the sum of their weights.
+    On level sets it is the tree alone. Its depth depends on the number of rows, the sum of their weights.
     """
     try:
         if not hasattr(X, "tocsr"):
@@ -418,7 +424,9 @@ def initial_forecasts(initial: Any, X: Any, n_rows: int) -> NDArray[np.float64]:
     if hasattr(initial, "predict_proba"):
         table = np.asarray(initial.predict_proba(X))
         if table.ndim != 2 or table.shape[1] != 2:
-            raise ValueError(f"initial must be a classifier of two classes, it answers shape {table.shape}")
+            raise ValueError(
+                f"initial must be a classifier of two classes, got answers of shape {table.shape}"
+            )
         answer: Any = table[:, 1]
     elif hasattr(initial, "predict"):
         answer = np.asarray(initial.predict(X), dtype=np.float64)
@@ -432,7 +440,7 @@ def initial_forecasts(initial: Any, X: Any, n_rows: int) -> NDArray[np.float64]:
 
 
 class LinearRound(RegressorMixin, BaseEstimator):
-    """Ridge regression on standardised columns, missing values at their means; it does not extrapolate."""
+    """Ridge regression on standardised columns that does not extrapolate; missing values become means."""
 
     def fit(self, X: Any, y: Floats, sample_weight: Floats | None = None) -> LinearRound:
         """Learn from features (n, d), answers (n,) and weights (n,)."""
@@ -446,7 +454,7 @@ class LinearRound(RegressorMixin, BaseEstimator):
         spread = np.sqrt((weights * centred**2).sum(axis=0) / total)
         self.spread_ = np.where(spread > 0.0, spread, 1.0)
         with one_thread():
-            self.ridge_ = Ridge(PENALTY).fit(centred / self.spread_, y, sample_weight=sample_weight)
+            self.ridge_ = Ridge(RIDGE_PENALTY).fit(centred / self.spread_, y, sample_weight=sample_weight)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -458,25 +466,26 @@ class LinearRound(RegressorMixin, BaseEstimator):
 
 
 def _dense(X: Any) -> Floats:
-    # sums over columns have other last bits in another layout
+    # in another layout sums over columns would have other last bits
     return np.ascontiguousarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
 
 
-class Part:
-    """Some rows on their way through rounds: features, outcomes, weights, and log odds so far."""
+class BoostedRows:
+    """Rows on their way through rounds: features, outcomes, weights, and log odds after the last round."""
 
     def __init__(self, X: Any, y: Floats, weights: Floats, odds: Floats) -> None:
         self.X, self.y, self.weights, self.odds = X, y, weights, odds
 
-    def take(self, rows: Ints, weights: Floats) -> Part:
+    def take(self, rows: Ints, weights: Floats) -> BoostedRows:
         """Some of the rows, with these weights."""
-        return Part(_safe_indexing(self.X, rows), self.y[rows], weights, self.odds[rows])
+        return BoostedRows(_safe_indexing(self.X, rows), self.y[rows], weights, self.odds[rows])
 
     def fitted(self, regressor: Any) -> Any:
-        """A copy of the regressor, fitted to these rows' Newton steps, or to four times their gradient.
+        """A clone of the regressor, fitted to these rows' Newton steps, or to four times their gradient.
 
-        A row of weight w is w rows for a regressor without weights. For another it is up to MIN_ROWS rows
-        that share its weight: trees count the rows of a leaf, and these are then as many as weights say.
+        A regressor that takes no weights is fitted to the gradient and is given a row of weight w w times.
+        One that takes weights is given up to MIN_ROWS rows that share the weight, since trees count the rows
+        of a leaf.
         """
         f = expit(self.odds)
         table = with_column(self.X, self.odds)
@@ -493,7 +502,7 @@ class Part:
         return clone(regressor).fit(table, ((self.y - f) / variance)[rows], sample_weight=weights[rows])
 
     def _copies(self, most: float) -> tuple[Ints, Ints]:
-        """How often each row is given to a regressor, and which rows these are."""
+        """How often each row is given to a regressor, and the numbers of the rows, each as often."""
         copies = np.clip(np.rint(self.weights), 1.0, most).astype(np.int64)
         return copies, np.repeat(np.arange(len(copies)), copies)
 
@@ -501,11 +510,11 @@ class Part:
 def odds_after(model: Any, X: Any, odds: Floats) -> Floats:
     """Log odds after a round, shape (n,)."""
     answers = answers_of(model, with_column(X, odds))
-    return np.asarray(odds + RATE * np.clip(answers, -LONGEST, LONGEST))
+    return np.asarray(odds + ANSWER_SHARE * np.clip(answers, -LONGEST_ANSWER, LONGEST_ANSWER))
 
 
 def answers_of(model: Any, X: Any) -> Floats:
-    """What a fitted regressor answers, shape (n,); ValueError unless that is finite."""
+    """The answers of a fitted regressor, shape (n,); ValueError if one is not finite."""
     answers = np.asarray(model.predict(X), dtype=np.float64).reshape(-1)
     if not np.isfinite(answers).all():
         raise ValueError(f"regressor must answer finite numbers, got {answers[~np.isfinite(answers)][0]}")
@@ -513,54 +522,56 @@ def answers_of(model: Any, X: Any) -> Floats:
 
 
 def with_column(X: Any, odds: Floats) -> Any:
-    """The features and the log odds of the forecast: a frame stays one, all else becomes an array."""
+    """The features with the log odds of the forecast as a further column, as a frame or an array."""
     if hasattr(X, "with_columns"):
-        return X.with_columns(pl.Series(COLUMN, odds))
+        return X.with_columns(pl.Series(LOG_ODDS_COLUMN, odds))
     if hasattr(X, "assign"):
-        # scikit-learn takes names that are all texts, or all none
-        return X.set_axis([str(name) for name in X.columns], axis=1).assign(**{COLUMN: odds})
+        # scikit-learn takes names only if all of them are texts
+        return X.set_axis([str(name) for name in X.columns], axis=1).assign(**{LOG_ODDS_COLUMN: odds})
     if hasattr(X, "tocsr"):
         return hstack([X, csr_matrix(odds[:, None])], format="csr")
     return np.column_stack([np.asarray(X), odds])
 
 
-def halves(rows: Rows, dealt: Dealt) -> list[Halves]:
-    """Of each fold the rows outside and those inside, which are held out."""
+def halves(rows: EventRows, dealt: Dealt) -> list[Halves]:
+    """For each fold the rows outside of it, and the rows inside, which are held out."""
     whole = rows.take(dealt.rows)._replace(weights=dealt.weights)
     folds = (dealt.fold == k for k in range(dealt.n_folds))
     return [Halves(whole.take(~held), whole.take(held), dealt.blocks[held]) for held in folds]
 
 
-def boost_log_odds(regressors: list[Any], whole: Part, dealt: Dealt) -> tuple[list[Any], Floats]:
-    """The fitted regressors of the rounds that held-out rows allow, and their mean log loss by round, from 0.
+def boost_log_odds(regressors: list[Any], whole: BoostedRows, dealt: Dealt) -> tuple[list[Any], Floats]:
+    """The fitted regressors of the rounds that held-out rows allow, and held-out mean log loss by round.
 
-    One kind of regressor after the other; of each, rounds are played until none of the last five had the
-    least held-out log loss. If that is not below the first by more than chance would have it, none is kept.
+    The kinds of regressors follow each other. Rounds of a kind are played until none of the last
+    ROUNDS_WITHOUT_LOWER_LOSS had the least held-out log loss, and are kept up to that one; none is kept if
+    the least loss is not below the first by more than chance explains.
     """
     folds = [dealt.fold == k for k in range(dealt.n_folds)]
     parts = [
         tuple(whole.take(dealt.rows[some], dealt.weights[some]) for some in (~held, held)) for held in folds
     ]
-    counts, blocks = (np.concatenate([one[held] for held in folds]) for one in (dealt.weights, dealt.blocks))
+    counts = np.concatenate([dealt.weights[held] for held in folds])
+    blocks = np.concatenate([dealt.blocks[held] for held in folds])
 
     def held_losses() -> Floats:
         return np.concatenate([odds_losses(held.odds, held.y) for _, held in parts])
 
-    # answers may follow any column, the forecast's too, up or down
+    # a regressor may follow any column, also the forecast's, upwards or downwards
     tried = 2 * (check_features(whole.X)[1] + 1)
     models: list[Any] = []
     curve: list[float] = []
     for regressor in regressors:
         begun = at_best = [(inside.odds, held.odds) for inside, held in parts]
         losses, best = [held_losses()], 0
-        while len(losses) - 1 < min(best + PATIENCE, MOST):
+        while len(losses) - 1 < min(best + ROUNDS_WITHOUT_LOWER_LOSS, MOST_BOOSTING_ROUNDS):
             for inside, held in parts:
                 model = inside.fitted(regressor)
-                inside.odds, held.odds = (odds_after(model, one.X, one.odds) for one in (inside, held))
+                inside.odds, held.odds = (odds_after(model, part.X, part.odds) for part in (inside, held))
             losses.append(held_losses())
             if (counts * losses[-1]).sum() < (counts * losses[best]).sum():
                 best, at_best = len(losses) - 1, [(inside.odds, held.odds) for inside, held in parts]
-        curve = [*curve[: len(models)], *(float((counts * one).sum()) for one in losses)]
+        curve = [*curve[: len(models)], *(float((counts * row_losses).sum()) for row_losses in losses)]
         if not lowers(losses[0] - losses[best], counts, blocks, "log-odds", tried):
             best, at_best = 0, begun
         for (inside, held), odds in zip(parts, at_best, strict=True):
@@ -585,9 +596,10 @@ class BoostingRound(NamedTuple):
     n_level_sets
         How many level sets the round found.
     n_skipped, skipped_mass
-        Level sets that were too small for the regressor and kept their value, and their share of the rows.
+        How many level sets were too small for the regressor and kept their value, and their share of the
+        rows.
     validation_error
-        Mean squared error on the held-out rows after the round; NaN when none are held out.
+        Mean squared error on the held-out rows after the round; NaN if none are held out.
 
     """
 
@@ -601,9 +613,9 @@ class BoostingRound(NamedTuple):
 def boost_level_sets(
     regressor: Any, X: Any, y: Floats, level: Ints, held: Bools, m: int, min_rows: int, least: float
 ) -> tuple[list[BoostingRound], list[Models]]:
-    """Rounds until one lowers the mean squared error by less than `least`, and the models of all but that.
+    """Rounds until one lowers the mean squared error by less than `least`; the models of all but the last.
 
-    X, outcomes y (n,) and levels (n,) are those of all rows; the rows `held` are only watched.
+    X, outcomes y (n,) and levels (n,) are those of all rows; on the rows `held` errors are only measured.
     """
     inside = np.flatnonzero(~held)
     fitted = _safe_indexing(X, inside) if held.any() else X
@@ -627,7 +639,7 @@ def boost_level_sets(
 
 
 def levels_after(models: Models, X: Any, level: Ints, m: int) -> Ints:
-    """The levels after a round: rows at a level without a model stay there."""
+    """The levels after a round; rows at a level without a model stay there."""
     after = level.copy()
     for i, rows in _level_sets(level):
         if i in models:

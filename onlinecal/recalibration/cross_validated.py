@@ -1,4 +1,8 @@
-"""A classifier recalibrated on its answers to rows that it was not fitted on."""
+"""A classifier whose probabilities are recalibrated on its answers for rows that it was not fitted on.
+
+`Response` holds a classifier's answers, and reads scores or probabilities as probabilities in one way, for
+the answers that the recalibrator learns from and for all later ones.
+"""
 
 from __future__ import annotations
 
@@ -33,26 +37,26 @@ from onlinecal.tables.frames import as_array, missing_in, unmasked
 
 
 def enough_folds(folds: int, y: Labels) -> int:
-    """A number of folds, no more than there are rows of the rarest class."""
+    """The number of folds, but no more than the rarest class has rows; a warning says if it is lowered."""
     known, counts = np.unique(y, return_counts=True)
     fewest, rarest = int(counts.min()), known.tolist()[counts.argmin()]
     if folds <= max(fewest, 1):
         return folds
     if fewest < 2:
         raise ValueError(
-            f"cv={folds} needs at least 2 rows of every class, got 1 of class {rarest!r}: take a splitter"
+            f"cv={folds} needs at least 2 rows of every class, got 1 of class {rarest!r}: give a splitter"
         )
-    said = f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}"
-    warnings.warn(said, UserWarning, stacklevel=4)
+    remark = f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}"
+    warnings.warn(remark, UserWarning, stacklevel=4)
     return fewest
 
 
-WIDEST = 25.0
-"""The range of scores in a row that probabilities can hold: exp(-25) is above what is added to a probability
-before its logarithm is taken."""
-ROUNDING = 1e-3
-"""Rows of `predict_proba` that miss the sum 1 by less, and by more than the project takes for 1, are divided
-by their sum: they were rounded, to float16 or a few digits."""
+WIDEST_SCORES = 25.0
+"""The widest range of scores in a row that probabilities can hold: exp(-25) is larger than the number that is
+added to a probability before its logarithm is taken."""
+MOST_ROUNDED_OFF = 1e-3
+"""Rows of `predict_proba` with a sum that is within this of 1, but not within ROW_TOLERANCE, were rounded, to
+float16 or a few digits: they are divided by their sum."""
 
 
 class Response(NamedTuple):
@@ -65,21 +69,21 @@ class Response(NamedTuple):
     are_scores: bool
 
     def reading(self) -> float:
-        """How to read these answers, and later ones of the same classifier, so that logarithms lose nothing.
+        """A number that tells how to read these answers, and later ones of the same classifier.
 
-        What scores are multiplied by: below 1 where their range is beyond that of probabilities. Or what a
-        probability is raised to: a share of neighbours or trees that is 0 may stand for anything below the
-        smallest one that comes: half of that.
+        Scores are multiplied by it: it is below 1 if their range is wider than WIDEST_SCORES. Probabilities
+        below it are raised to it. If a share of neighbours or trees is 0 it may stand for anything below the
+        smallest positive share, so it is half of that; it is 0 if no probability is 0.
         """
         if not self.are_scores:
             positive = self.values[self.values > 0.0]
             return float(positive.min() / 2.0) if positive.size < self.values.size else 0.0
         known = np.where(np.isfinite(self.values), self.values, np.nan)
         widest = float(np.nanmax(np.nanmax(known, axis=1) - np.nanmin(known, axis=1)))
-        return min(1.0, WIDEST / widest) if widest > 0.0 else 1.0
+        return min(1.0, WIDEST_SCORES / widest) if widest > 0.0 else 1.0
 
     def probabilities(self, reading: float) -> Floats:
-        """Shape (n, C), rows with sum 1; of scores the softmax: the logistic function, for two classes."""
+        """Probabilities, shape (n, C), rows with sum 1; for scores their softmax."""
         if self.are_scores:
             return softmax(reading * self.values, axis=1)
         table = np.maximum(self.values, reading)
@@ -88,7 +92,7 @@ class Response(NamedTuple):
 
 
 def response(estimator: Any, X: Any, classes: NDArray[Any]) -> Response:
-    """What a fitted classifier answers; probabilities if it has them. ValueError for bad answers."""
+    """The answers of a fitted classifier, probabilities if it has them; ValueError for bad answers."""
     name = type(estimator).__name__
     own = np.asarray(estimator.classes_)
     places = np.searchsorted(classes, own)
@@ -97,7 +101,7 @@ def response(estimator: Any, X: Any, classes: NDArray[Any]) -> Response:
         _check_columns(table, own, f"{name}.predict_proba")
         sums = table.sum(axis=1, keepdims=True)
         missed = np.abs(sums - 1.0)
-        rounded = (missed > ROW_TOLERANCE) & (missed < ROUNDING)
+        rounded = (missed > ROW_TOLERANCE) & (missed < MOST_ROUNDED_OFF)
         table = np.divide(table, sums, out=table.copy(), where=rounded)
         values = np.zeros((len(table), len(classes)))
         values[:, places] = check_probability_rows(table, f"{name}.predict_proba")
@@ -121,12 +125,12 @@ def _check_columns(table: Floats, classes: NDArray[Any], name: str) -> None:
 
 
 Labels = NDArray[Any]
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class RecalibratedPair:
-    """A classifier and what its probabilities go through.
+    """A fitted classifier and the fitted map of its probabilities.
 
     Attributes
     ----------
@@ -135,7 +139,8 @@ class RecalibratedPair:
     classes
         The columns, shape (C,).
     reading
-        How the classifier's answers are read: the scale of decision scores, or the least probability.
+        How the classifier's answers are read, see `Response.reading`: the factor of decision scores, or the
+        least probability.
     """
 
     estimator: Any
@@ -145,18 +150,26 @@ class RecalibratedPair:
 
     def predict_proba(self, X: Any) -> Floats:
         """Recalibrated probabilities, shape (n, C)."""
-        given = response(self.estimator, X, self.classes).probabilities(self.reading)
-        answers = np.asarray(self.recalibrator.predict_proba(given))
-        if answers.shape != given.shape:
+        probabilities = response(self.estimator, X, self.classes).probabilities(self.reading)
+        answers = np.asarray(self.recalibrator.predict_proba(probabilities))
+        if answers.shape != probabilities.shape:
             kind = type(self.recalibrator).__name__
-            raise ValueError(f"recalibrator {kind} answers with shape {answers.shape} to {given.shape}")
+            raise ValueError(
+                f"recalibrator {kind} must keep the shape {probabilities.shape}, got {answers.shape}"
+            )
         return answers
 
 
 def fit_and_ask(
-    estimator: Any, X: Any, y: Labels, train: Rows, test: Rows, params: dict[str, Any], classes: Labels
+    estimator: Any,
+    X: Any,
+    y: Labels,
+    train: RowNumbers,
+    test: RowNumbers,
+    params: dict[str, Any],
+    classes: Labels,
 ) -> tuple[Any, Response]:
-    """A classifier fitted to some rows, and what it answers for others."""
+    """The classifier fitted to the rows `train`, and its answers for the rows `test`."""
     estimator.fit(_safe_indexing(X, train), y[train], **params)
     return estimator, response(estimator, _safe_indexing(X, test), classes)
 
@@ -164,10 +177,10 @@ def fit_and_ask(
 def recalibrated(
     estimator: Any, model: Any, answer: Response, y: Labels, params: dict[str, Any], classes: Labels
 ) -> RecalibratedPair:
-    """A classifier with a map fitted to its answers for rows with these labels."""
+    """A classifier with a map that is fitted to its answers for rows with the labels y."""
     reading = answer.reading()
     labels = y
-    # without this parameter it gets class numbers
+    # a recalibrator without this parameter is given class numbers
     if "classes" in model.get_params(deep=False):
         model.set_params(classes=classes.tolist())
     else:
@@ -179,50 +192,51 @@ def recalibrated(
 class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier whose probabilities are recalibrated on rows that it was not fitted on.
 
-    Clones of the classifier are fitted on the training rows of each fold and asked about the held-out ones;
-    what they answered and what came are what the recalibrator learns from.
+    Clones of the classifier are fitted on the training rows of each fold and asked about the held-out ones.
+    The recalibrator learns from their answers and the labels of these rows.
 
     Parameters
     ----------
     estimator
-        A classifier with `predict_proba`, or else with `decision_function`: of two classes the logistic
-        function of its scores, of more their softmax are then what is recalibrated. One that is fitted
-        already is given as `sklearn.frozen.FrozenEstimator(classifier)`: it is asked about all rows, which
-        must not be those that it was fitted on.
+        A classifier with `predict_proba`, or else with `decision_function`, whose scores become probabilities
+        by the softmax, for two classes by the logistic function. Give a fitted classifier as
+        `sklearn.frozen.FrozenEstimator(classifier)`: it is asked about all rows, which must not be those that
+        it was fitted on.
     recalibrator
         LpRecalibrator, DecisionRecalibrator, TemperatureScaling or another one with `fit(P, y)` and
-        `predict_proba(P)`, its `classes` are set; None: AveragedCalibration(), the average of temperature
-        scaling, vector scaling and isotonic regression.
+        `predict_proba(P)`; its parameter `classes` is set. None: AveragedCalibration(), the average of
+        temperature scaling, vector scaling and isotonic regression.
     cv
-        Number of folds, dealt with equal shares of every class and in the order of the rows, no more than
-        there are different rows of the rarest class; a splitter; or an iterable of (train, test) row numbers,
-        which need not cover all rows. A number deals rows with the same features to the same fold, unless
-        features have few values (docs/recalibrate.md); with a splitter that is yours to do.
+        A number of folds, a splitter, or an iterable of (train, test) row numbers, which need not cover all
+        rows. With a number, folds have equal shares of every class and rows keep their order; there are no
+        more folds than the rarest class has different rows, and rows with the same features go to the same
+        fold, unless features have few values (docs/recalibrate.md). With a splitter that is yours to do.
     ensemble
-        True: a recalibrator for each fold's classifier; the answer is the average of these pairs. False: one
-        recalibrator for all held-out answers, and the classifier fitted to all rows. "auto": False for a
-        frozen classifier, else True.
+        True: each fold's classifier has a recalibrator, and the answer is the average of these pairs. False:
+        there is one recalibrator for all held-out answers, and the classifier is fitted to all rows. "auto":
+        False for a frozen classifier, else True.
     n_jobs
-        Folds at a time, as joblib has it.
+        How many folds are fitted at a time, as in joblib.
 
     Attributes
     ----------
     classes_
         Sorted labels, shape (C,).
     calibrated_classifiers_
-        A RecalibratedPair for each fold; with ensemble=False one.
+        A RecalibratedPair for each fold; with ensemble=False there is one.
     n_features_in_, feature_names_in_
-        Of the fitted classifier, if it has them.
+        Those of the fitted classifier, if it has them.
 
     Notes
     -----
     `fit(X, y, sample_weight=...)` gives the weights to classifier and recalibrator, and warns if one of them
-    takes none. Other keyword arguments of `fit` go to the classifier, those with a value for each row in
-    parts. With `sklearn.set_config(enable_metadata_routing=True)` all of them go where they are requested, to
-    the splitter, too.
+    takes none. Other keyword arguments of `fit` go to the classifier; those with a value for each row are
+    split like the rows. With `sklearn.set_config(enable_metadata_routing=True)` all of them go where they are
+    requested, also to the splitter.
 
-    Probabilities of 0, as shares of neighbours or trees have them, are first raised to half of the smallest
-    positive one among the held-out answers; so is a class that a fold's training rows lack.
+    Probabilities of 0, which shares of neighbours or trees may have, are first raised to half of the smallest
+    positive one among the held-out answers. So are the probabilities of a class that a fold's training rows
+    lack.
 
     References
     ----------
@@ -268,20 +282,20 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         X, y
             Arrays, lists, sparse matrices or DataFrames; labels of shape (n,), numbers or texts.
         sample_weight
-            For how many rows each counts, shape (n,), at least 0: one of weight 0 is left out. None: each for
-            one.
+            For how many rows each row counts, shape (n,), at least 0: a row of weight 0 is left out. None:
+            each counts once.
         fit_params
-            For the classifier's `fit`.
+            Arguments for the classifier's `fit`.
 
         Raises
         ------
         ValueError
-            A bad parameter; labels of one class only, or one row of a class; a fold without rows.
+            For a bad parameter, labels of one class only, a single row of a class, or a fold without rows.
 
         Warns
         -----
         UserWarning
-            A class has fewer rows than `cv` is; estimator or recalibrator takes no weights.
+            If a class has fewer rows than there are folds, or estimator or recalibrator takes no weights.
         """
         frozen = isinstance(self.estimator, FrozenEstimator)
         self._check_parameters()
@@ -301,18 +315,18 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
 
         pool = Parallel(n_jobs=self.n_jobs)
         params = [_check_method_params(X, routed.estimator.fit, train) for train, _ in splits]
-        asked = pool(
-            delayed(fit_and_ask)(clone(self.estimator), X, y, train, test, given, classes)
-            for (train, test), given in zip(splits, params, strict=True)
+        answered = pool(
+            delayed(fit_and_ask)(clone(self.estimator), X, y, train, test, fit_params_of_fold, classes)
+            for (train, test), fit_params_of_fold in zip(splits, params, strict=True)
         )
         if frozen or not self.ensemble:
-            estimator = asked[0][0]
+            estimator = answered[0][0]
             if not frozen:
                 estimator = clone(self.estimator).fit(X, y, **routed.estimator.fit)
-            values, kinds = zip(*(answer for _, answer in asked), strict=True)
-            asked = [(estimator, Response(np.concatenate(values), kinds[0]))]
+            values, kinds = zip(*(answer for _, answer in answered), strict=True)
+            answered = [(estimator, Response(np.concatenate(values), kinds[0]))]
             splits = [(np.arange(len(y)), np.concatenate([test for _, test in splits]))]
-        # shares chosen on the answers of other classifiers suit the one that is asked less than equal ones
+        # if one classifier answers later, shares chosen on the answers of others suit it less than equal ones
         recalibrator = self.recalibrator
         if recalibrator is None:
             recalibrator = AveragedCalibration(n_folds=5 if frozen or self.ensemble else 0)
@@ -325,7 +339,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
                 _check_method_params(X, routed.recalibrator.fit, test),
                 classes,
             )
-            for (estimator, answer), (_, test) in zip(asked, splits, strict=True)
+            for (estimator, answer), (_, test) in zip(answered, splits, strict=True)
         )
         self.classes_ = classes
         self.calibrated_classifiers_ = pairs
@@ -353,10 +367,10 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
 
     def _dealt(
         self, X: Any, y: Labels, sample_weight: ArrayLike | None, frozen: bool
-    ) -> tuple[Rows, Floats, Rows | None]:
-        """Which rows are used, and their weights; their folds, where `cv` is a number.
+    ) -> tuple[RowNumbers, Floats, RowNumbers | None]:
+        """The rows that are used, their weights and, if `cv` is a number, their folds.
 
-        What else `cv` may be counts all rows, those of weight 0, too.
+        A splitter or splits count all rows, also those of weight 0.
         """
         weights = check_weights(sample_weight, len(y), X, "X")
         numbered = self.cv is None or isinstance(self.cv, (int, np.integer))
@@ -369,7 +383,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         single = single_rows(sets, labels, weights, wanted)
         folds = enough_folds(wanted, labels[single | np.isin(rows, rows[first_rows(sets)])])
 
-        def numbering(sets: Rows, first: Rows) -> Rows:
+        def numbering(sets: RowNumbers, first: RowNumbers) -> RowNumbers:
             fold, cv = np.zeros(len(first), np.int64), check_cv(folds, labels[first], classifier=True)
             for place, (_, out) in enumerate(cv.split(first, labels[first])):
                 fold[out] = place
@@ -379,8 +393,8 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         return rows[dealt.rows], dealt.weights, dealt.fold
 
     def _splits(
-        self, X: Any, y: Labels, routed: Bunch, frozen: bool, fold: Rows | None
-    ) -> list[tuple[Rows, Rows]]:
+        self, X: Any, y: Labels, routed: Bunch, frozen: bool, fold: RowNumbers | None
+    ) -> list[tuple[RowNumbers, RowNumbers]]:
         """Training and held-out rows of every fold; for a frozen classifier all rows are held out."""
         rows = np.arange(len(y))
         if frozen:
@@ -392,23 +406,23 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         for number, (train, test) in enumerate(splits):
             if not (len(train) and len(test)):
                 raise ValueError(
-                    f"cv must have rows in both parts, got {len(train)}, {len(test)} in fold {number}"
+                    f"cv must have rows in both parts, got {len(train)} and {len(test)} in fold {number}"
                 )
         if not splits:
             raise ValueError(f"cv must have at least one fold, got {self.cv!r}")
         return splits
 
     def _route(self, y: Labels, sample_weight: ArrayLike | None, fit_params: dict[str, Any]) -> Bunch:
-        """Which keyword arguments go to whose method."""
+        """The keyword arguments for the methods of estimator, recalibrator and splitter."""
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
         routed = Bunch(splitter=Bunch(split={}))
-        for role, one in (("estimator", self.estimator), ("recalibrator", self._get_recalibrator())):
-            takes = sample_weight is not None and has_fit_parameter(one, "sample_weight")
+        for role, method_owner in (("estimator", self.estimator), ("recalibrator", self._get_recalibrator())):
+            takes = sample_weight is not None and has_fit_parameter(method_owner, "sample_weight")
             routed[role] = Bunch(fit={"sample_weight": sample_weight} if takes else {})
-            if sample_weight is not None and not takes and not isinstance(one, FrozenEstimator):
-                said = f"{role} {type(one).__name__} takes no sample_weight: it is fitted without"
-                warnings.warn(said, UserWarning, stacklevel=3)
+            if sample_weight is not None and not takes and not isinstance(method_owner, FrozenEstimator):
+                remark = f"{role} {type(method_owner).__name__} takes no sample_weight: it is fitted without"
+                warnings.warn(remark, UserWarning, stacklevel=3)
         routed.estimator.fit |= fit_params
         return routed
 
@@ -447,13 +461,13 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        given = get_tags(self.estimator).input_tags
-        tags.input_tags.sparse, tags.input_tags.allow_nan = given.sparse, given.allow_nan
+        own_tags = get_tags(self.estimator).input_tags
+        tags.input_tags.sparse, tags.input_tags.allow_nan = own_tags.sparse, own_tags.allow_nan
         return tags
 
 
 def _known_classes(y: Labels, fitted: Any | None) -> Labels:
-    """Sorted labels, with those that a fitted classifier knows."""
+    """The sorted labels, or all labels that the fitted classifier knows."""
     classes = np.unique(y)
     if len(classes) == 0:
         raise ValueError("y is empty")
@@ -461,8 +475,8 @@ def _known_classes(y: Labels, fitted: Any | None) -> Labels:
         check_is_fitted(fitted)
         own = np.asarray(fitted.classes_)
         if not np.isin(classes, own).all():
-            new = classes[~np.isin(classes, own)].tolist()[0]
-            raise ValueError(f"y must be labels that the frozen estimator knows, got {new!r}")
+            unknown = classes[~np.isin(classes, own)].tolist()[0]
+            raise ValueError(f"y must be labels that the frozen estimator knows, got {unknown!r}")
         return np.unique(own)
     if len(classes) < 2:
         raise ValueError(

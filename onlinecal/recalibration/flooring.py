@@ -1,11 +1,13 @@
-"""Rows on the simplex: the point of it that is nearest, and no class below a least probability.
+"""Keeps rows of probabilities on the simplex: the nearest point of it, least probabilities, and limits.
 
-One probability is set; the others share what is left.
+`nearest` and `project_rows` find the nearest point of the simplex, and `limited` the nearest one within
+factors of a start. `spread_rest` shares what one probability leaves among the others. `floored` makes every
+probability at least 1/(C (n + 1)). All of them give rows with sum 1 and change no argument but `out`.
 
-n rows cannot tell a probability of 0 from one of 1/n, and an outcome that was given 0 has an infinite log
-loss. (n p + u)/(n + 1) with u = 1/C for each of C classes is what an average over n rows becomes when one row
-with every class in equal parts joins them. It keeps the order of the classes and moves a row by at most
-sqrt(1 - 1/C)/(n + 1) in l2.
+Why that floor: n rows cannot tell a probability of 0 from one of 1/n, and an outcome that was given 0 has an
+infinite log loss. An average p over n rows becomes (n p + 1/C)/(n + 1) when one row joins them that has each
+of C classes in equal parts. This keeps the order of the classes and moves a row by at most sqrt(1 - 1/C)/(n +
+1) in l2.
 """
 
 from __future__ import annotations
@@ -19,22 +21,23 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 
-MOST_STEPS = 100
-SUM_ROUNDING = 1e-13
-"""What the sum of a row may miss 1 by."""
+MOST_NEWTON_STEPS = 100
+SIMPLEX_TOLERANCE = 1e-13
+"""How far the sum of a projected row may be from 1."""
 
 
 @kernel_part
 def nearest(z: Floats, start: Floats, least: float, most: float, out: Floats) -> None:
-    """The point of the simplex nearest to z in l2, each class between two multiples of `start`, into `out`.
+    """Write into `out` the point of the simplex nearest to z in l2, within least and most times `start`.
 
-    It is z less a shift, cut to the limits; for the shift that makes the sum 1, Newton's method. With
-    least = 0 and most = inf nothing but the simplex limits it.
+    That point is z less a shift, cut to the limits. Newton's method finds the shift for which the sum is 1,
+    and bisection helps where it would leave the bracket. With least = 0 and most = inf only the simplex
+    limits the point.
     """
     low, high, shift = np.inf, -np.inf, 0.0
     for c in range(len(z)):
         low, high = min(low, z[c] - 1.0), max(high, z[c])
-    for _ in range(MOST_STEPS):
+    for _ in range(MOST_NEWTON_STEPS):
         total, free = 0.0, 0
         for c in range(len(z)):
             p, bottom = z[c] - shift, least * start[c]
@@ -48,7 +51,7 @@ def nearest(z: Floats, start: Floats, least: float, most: float, out: Floats) ->
             out[c] = p
             total += p
         excess = total - 1.0
-        if abs(excess) <= SUM_ROUNDING:
+        if abs(excess) <= SIMPLEX_TOLERANCE:
             break
         if excess > 0.0:
             low = shift
@@ -77,27 +80,27 @@ def _nearest_rows(table: Floats, start: Floats, least: float, most: float) -> Fl
     return out
 
 
-ROUNDING = 1e-12
+SHARE_TOLERANCE = 1e-12
+"""A probability counts as at least 1/k if k times it is at most this far below 1."""
 
 
 def spread_rest(masses: Sequence[float], p: float) -> list[float]:
-    """Share 1 - p among the others in proportion to their masses, none as much as p itself if that can be.
+    """Share 1 - p among k - 1 labels in proportion to their masses, with every share below p if possible.
 
-    It can be when p is at least 1/k for k labels together with the one that has p: then what proportions
-    would give beyond p goes to the rest of the others, in their proportions, and p stays the largest. Below
-    1/k some other label is larger however the shares are dealt, and the proportions stand as they are. The
-    masses of the k - 1 others are not negative; if all are zero, shares are equal.
+    It is possible if p is at least 1/k. Then a label whose proportion would give it p or more gets just
+    less than p, and the others share the surplus in proportion. Below 1/k some label must get more than p,
+    and the proportions stand as they are. Masses are not negative; if all are zero, shares are equal.
     """
     rest, total, count = 1.0 - p, sum(masses), len(masses)
     if total <= 0.0:
         masses, total = [1.0] * count, float(count)
     shares = [rest * (mass / total) for mass in masses]
-    if max(shares) < p or p * (count + 1) < 1.0 - ROUNDING:
+    if max(shares) < p or p * (count + 1) < 1.0 - SHARE_TOLERANCE:
         return shares
     most = math.nextafter(p, 0.0)
     order = sorted(range(count), key=masses.__getitem__)
     sums = list(accumulate(masses[place] for place in order))
-    # from the largest down: whoever would get too much gets `most`, and the others share what is left
+    # from the largest mass down: a label that would get too much gets `most`, and the rest is shared again
     while order and _share(rest, masses[order[-1]], sums[-1], len(order)) > most:
         shares[order.pop()] = most
         rest = max(rest - most, 0.0)
@@ -112,21 +115,21 @@ def _share(rest: float, mass: float, total: float, count: int) -> float:
 
 
 def least_probability(n_rows: float, n_classes: int) -> float:
-    """1/(C (n + 1)): what a probability of 0 becomes."""
+    """The probability that 0 becomes after n rows: 1/(C (n + 1))."""
     return 1.0 / (n_classes * (n_rows + 1.0))
 
 
 def floored(table: Floats, least: float) -> Floats:
-    """Probabilities (n, C) mixed with the uniform distribution so that 0 becomes `least`; 0 changes none."""
+    """Probabilities (n, C) mixed with the uniform distribution so that 0 becomes `least`, which may be 0."""
     if least == 0.0:
         return table
     return (1.0 - table.shape[1] * least) * table + least
 
 
 def limited(corrected: Floats, start: Floats, keep: float, limit: float) -> Floats:
-    """Rows (n, C), the nearest in l2 with each class between two multiples of what the start gives it.
+    """The nearest rows in l2, (n, C), that give each class between two multiples of what the start gives it.
 
-    They are the larger of `keep` and 1/limit, and `limit`. Rows that are within stay as they are.
+    The multiples are max(keep, 1/limit) and limit. Rows within them stay as they are.
     """
     least = max(keep, 1.0 / limit)
     return corrected if least == 0.0 else _nearest_rows(corrected, start, least, limit)

@@ -1,6 +1,7 @@
-"""The scikit-learn face of a map of class probabilities: labels as class numbers, and weights of rows.
+"""The base class of recalibrators of tables, in scikit-learn's conventions, and checks of their arguments.
 
-A row of weight w counts as w equal rows.
+Labels become class numbers, and a row of weight w counts as w equal rows. `fit` checks all it is given before
+it sets any fitted attribute; subclasses only say how to learn from checked rows and how to map them.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from onlinecal.tables.columns import (
 from onlinecal.tables.formats import twice
 from onlinecal.tables.frames import as_array, names_of, objects_of
 
-FEWEST = 2
-"""Rows of which something may be learnt; weights of several rows whose sum is less are remarked on."""
+FEWEST_ROWS = 2
+"""The fewest rows from which anything can be learnt: smaller sums of weights of several rows get a remark."""
 
 
 def number_labels(
@@ -40,18 +41,19 @@ def number_labels(
 ) -> tuple[Ints, NDArray[Any]]:
     """Labels as class numbers, shape (n,), and the classes, shape (k,).
 
-    Labels may be one-hot, shape (n, k): in the order of the classes, or a DataFrame whose columns they name.
+    Labels may be one-hot, shape (n, k), with columns in the order of the classes; the columns of a DataFrame
+    may also be named by the classes, in any order.
 
     Raises
     ------
     ValueError
-        A number of classes other than n_classes, a class named twice, a label that is no class, a row that
-        is not one-hot.
+        If there are not n_classes classes, a class is named twice, a label is not a class, or a row is not
+        one-hot.
     """
     if classes is None:
-        if (found := _from_one_hot(labels, np.arange(n_classes))) is not None:
-            return found, np.arange(n_classes)
-        hint = ": name the columns of P by classes=, or give P as a data frame"
+        if (numbered := _from_one_hot(labels, np.arange(n_classes))) is not None:
+            return numbered, np.arange(n_classes)
+        hint = ": name the columns of P with classes=, or give P as a data frame"
         return check_labels(labels, n_classes, "y", hint), np.arange(n_classes)
     known = np.empty(len(classes), dtype=object)
     known[:] = classes if isinstance(classes, list) else list(classes)
@@ -61,45 +63,45 @@ def number_labels(
     if len(numbers) != n_classes:
         twice = next(label for number, label in enumerate(known) if numbers[label] != number)
         raise ValueError(f"classes must differ, got {twice!r} twice")
-    if (found := _from_one_hot(labels, known)) is not None:
-        return found, _plain(known)
+    if (numbered := _from_one_hot(labels, known)) is not None:
+        return numbered, _plain(known)
     values = objects_of(labels, "y")
-    found = np.empty(len(values), dtype=np.int64)
+    numbered = np.empty(len(values), dtype=np.int64)
     for row, label in enumerate(values):
         try:
-            found[row] = numbers[label]
+            numbered[row] = numbers[label]
         except (KeyError, TypeError):
             raise ValueError(f"y must be one of the classes, got {label!r} at row {row}") from None
-    if not len(found):
+    if not len(numbered):
         raise ValueError("y is empty")
-    return found, _plain(known)
+    return numbered, _plain(known)
 
 
 def _plain(known: NDArray[Any]) -> NDArray[Any]:
-    """Classes as an array of numbers or texts, if its entries are still the labels."""
+    """Classes as an array of numbers or texts if that keeps each label as it is, else as objects."""
     if all(isinstance(label, (bool, int, float, str, np.generic)) for label in known):
         plain = np.array(known.tolist())
-        # numpy turns mixed kinds into one
+        # of mixed types numpy makes one, which changes labels
         return plain if plain.tolist() == known.tolist() else known
     return known
 
 
 def classes_of(table: Any, labels: Any, classes: Sequence[Hashable] | None) -> Sequence[Hashable] | None:
-    """The given classes; if None, the names of the table's columns, where the labels are such names.
+    """The given classes or, if None, the names of the table's columns, if the labels are such names.
 
-    None again where columns have no names, or labels are others: class numbers.
+    If columns have no names, or labels are something else, it is None: then labels are class numbers.
     """
     names = names_of(table)
     if classes is not None or names is None or len(set(names)) != len(names):
         return classes
-    found = names_of(labels)
-    if found is not None and set(found) == set(names):
+    label_columns = names_of(labels)
+    if label_columns is not None and set(label_columns) == set(names):
         return names
     try:
         values = set(objects_of(labels, "y"))
     except (TypeError, ValueError):
         return None
-    # where only some of the texts are names, the message tells which one is not
+    # if only some texts are names of columns, they are taken as classes, so that an error names the others
     strays = any(isinstance(value, str) for value in values) and not values.isdisjoint(names)
     return names if values <= set(names) or strays else None
 
@@ -107,7 +109,7 @@ def classes_of(table: Any, labels: Any, classes: Sequence[Hashable] | None) -> S
 def event_rows(p: Any, y: Any) -> tuple[Floats, NDArray[np.uint8]]:
     """Forecasts of an event and its outcomes, both (n,), from two columns or a table of two classes.
 
-    Of a table (n, 2) the second class is the event, and y has labels as `number_labels` takes them.
+    In a table (n, 2) the second class is the event, and y has labels as in `number_labels`.
     """
     check_same_index(p, y, "p and y")
     forecasts = event_column(p)
@@ -120,7 +122,7 @@ def event_rows(p: Any, y: Any) -> tuple[Floats, NDArray[np.uint8]]:
 
 
 def event_column(p: Any, name: str = "p") -> Floats:
-    """Forecasts of an event, (n,), from a column, or from a table of two classes: of the second."""
+    """Forecasts of an event, (n,): the column itself, or the second column of a table of two classes."""
     if _is_table(p):
         return np.ascontiguousarray(check_probability_rows(p, name)[:, 1])
     return check_probabilities(p, name)
@@ -132,7 +134,7 @@ def _is_table(p: Any) -> bool:
 
 
 def _from_one_hot(labels: Any, known: NDArray[Any]) -> Ints | None:
-    """Class numbers from a table (n, k) of one 1 a row; None if labels are no table of k columns."""
+    """Class numbers from a one-hot table (n, k); None if labels are not a table of several columns."""
     names = names_of(labels)
     if names is None and any(isinstance(label, tuple) for label in known):
         return None
@@ -146,7 +148,7 @@ def _from_one_hot(labels: Any, known: NDArray[Any]) -> Ints | None:
         raise ValueError(f"y must have shape (n,), or one-hot (n, {len(known)}), got {table.shape}")
     ones = table == 1
     bad = ~(ones | (table == 0)).all(axis=1) | (ones.sum(axis=1) != 1)
-    refuse(bad, table, "y must have one 1 and else 0 in every row")
+    refuse(bad, table, "y must have a single 1, and 0 elsewhere, in every row")
     if names is not None and set(names) == set(known.tolist()):
         order = [names.index(label) for label in known.tolist()]
         ones = ones[:, order]
@@ -154,22 +156,23 @@ def _from_one_hot(labels: Any, known: NDArray[Any]) -> Ints | None:
 
 
 def row_weights(values: ArrayLike | None, n_rows: int, beside: Any, name: str) -> Floats:
-    """Weights as of `check_weights`, and a remark on those of all rows that are less than two rows in sum.
+    """Weights as `check_weights` returns them; a warning says if those of several rows have a sum below 2.
 
-    Elsewhere they may have the sum 1. Here they count rows, and of one row next to nothing is learnt.
+    In other libraries weights may have the sum 1. Here they count rows, and from one row next to nothing can
+    be learnt.
     """
     weights = check_weights(values, n_rows, beside, name)
     total = float(weights.sum())
-    if total < FEWEST <= np.count_nonzero(weights):
-        said = (
-            f"sample_weight has the sum {total:.4g} over {n_rows:,} rows, so that they count as so many rows"
+    if total < FEWEST_ROWS <= np.count_nonzero(weights):
+        remark = (
+            f"sample_weight has the sum {total:.4g} over {n_rows:,} rows, which count as so many rows only"
         )
-        warn_of([f"{said}: times {n_rows:,} / sum they count as all"], SampleSizeWarning)
+        warn_of([f"{remark}: multiply it by {n_rows:,} / sum to count all rows"], SampleSizeWarning)
     return weights
 
 
 def repeats(weights: Floats, name: str) -> Ints:
-    """Weights as numbers of rows; ValueError for one that is not whole, as `name` needs them."""
+    """Weights as numbers of rows; ValueError for one that is not whole says that `name` needs whole ones."""
     whole = np.rint(weights)
     if (whole != weights).any():
         row = int(np.argmax(whole != weights))
@@ -178,7 +181,7 @@ def repeats(weights: Floats, name: str) -> Ints:
 
 
 def weighted(values: Floats, weights: Floats) -> Floats:
-    """Rows times their weights, shape (n, C), of average weight 1: plain averages are then weighted ones."""
+    """Rows times their weights, scaled to average 1, shape (n, C): their plain mean is the weighted mean."""
     return values * (weights * (len(weights) / weights.sum()))[:, None]
 
 
@@ -192,13 +195,13 @@ def squared_error(table: NDArray[np.floating], labels: Ints, weights: Floats) ->
 
 
 class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
-    """Fit on a table of probabilities and labels, map tables of probabilities.
+    """A map that is fitted to a table of probabilities and its labels, and then maps other tables.
 
-    Tables are arrays, lists or DataFrames of pandas or polars. Subclasses have a parameter `classes` (labels
-    of the columns, any hashables; None: the names of a DataFrame's columns if the labels are such names, else
-    0..C-1) and say how to learn and how to map. Fitted: `classes_` (C,), `n_features_in_`, and
-    `feature_names_in_` if columns have names. `predict_proba` answers with arrays, `transform` after
-    `set_output(transform="pandas")` or "polars" with DataFrames.
+    Tables are arrays, lists or DataFrames of pandas or polars. Subclasses say how to learn and how to map.
+    Their parameter `classes` has the labels of the columns, any hashables; None stands for the names of a
+    DataFrame's columns if the labels are such names, else for 0..C-1. A fitted map has `classes_` (C,),
+    `n_features_in_`, and `feature_names_in_` if the columns have names. `predict_proba` returns arrays;
+    `transform` returns DataFrames after `set_output(transform="pandas")` or "polars".
     """
 
     def __init__(self, classes: Sequence[Hashable] | None = None) -> None:
@@ -208,12 +211,12 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         """Learn from a checked table (n, C), class numbers (n,) and positive weights (n,).
 
-        The table is of floats of any precision.
+        The table holds floats of any precision.
         """
 
     @abstractmethod
     def _map(self, table: Floats) -> Floats:
-        """Map some rows of a checked table, doubles (n, C), each as it would be without the others."""
+        """Map rows of a checked table, doubles (n, C); the answer to a row does not depend on the others."""
 
     def _check_parameters(self) -> None:
         """Refuse bad parameters."""
@@ -224,26 +227,26 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         P, y
-            Probabilities of the classes, rows with sum 1, and what came.
+            Probabilities of the classes, rows with sum 1, and the labels that came.
         sample_weight
-            Shape (n,), not negative: a row of weight w counts as w equal rows, one of weight 0 is left out.
-            None: each counts once.
+            Shape (n,), not negative: a row of weight w counts as w equal rows, a row of weight 0 is left out.
+            None: each row counts once.
 
         Raises
         ------
         ValueError
-            A bad table, label, weight or parameter; the message names it and the value.
+            For a bad table, label, weight or parameter; the message names it and the value.
 
         Warns
         -----
         LabelWarning
-            A class never comes, or P agrees with y less than by chance.
+            If a class never comes, or P agrees with y less than by chance.
         """
         if len(getattr(P, "shape", ())) == 1 and len(getattr(y, "shape", ())) == 2:
             raise ValueError("P must be a table and y a column, got them the other way round: swap them")
         check_same_index(P, y, "P and y")
-        if again := twice(names_of(P) or []):
-            raise ValueError(f"P must have different names, got two columns {min(map(str, again))!r}")
+        if repeated := twice(names_of(P) or []):
+            raise ValueError(f"P must have different names, got two columns {min(map(str, repeated))!r}")
         table = check_probability_rows(P, "P", keep_single=True)
         if table.shape[1] < 2:
             raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
@@ -260,14 +263,14 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_checked(self, table: Floats, labels: Ints, weights: Floats) -> Self:
-        """Learn as a part of another recalibrator, which has checked these rows; classes are numbers."""
+        """Learn as a part of another recalibrator, which has checked these rows; the classes are 0..C-1."""
         self._check_parameters()
         self._learn(table, labels, weights)
         self.n_features_in_, self.classes_ = table.shape[1], np.arange(table.shape[1])
         return self
 
     def _check_table(self, P: ArrayLike) -> Floats:
-        """A table for a fitted map."""
+        """A checked table for a fitted map."""
         check_is_fitted(self, "n_features_in_")
         table = check_probability_rows(P, "P", keep_single=True)
         validate_data(self, P, reset=False, skip_check_array=True)
@@ -281,7 +284,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         NotFittedError
             Before `fit`.
         ValueError
-            A bad table, or one with other columns than in `fit`.
+            For a bad table, or one with other columns than in `fit`.
         """
         return self._mapped(self._check_table(P))
 

@@ -1,13 +1,14 @@
-"""What corrections by level sets or decisions start from, and how much of them is kept.
+"""Chooses the map that corrections by level sets or decisions start from, and how much of them is kept.
 
-Of a row of probabilities p: the start s = s(p), a smooth map with few numbers to learn; the correction
-q = q(s); f, the nearest to q with every class between max(keep, 1/r) and r times what the start gives it; and
-the answer h = (1 - a) s + a f, with the share a. On the fitted rows, whatever the correction is:
+A row of probabilities p goes through four steps. The start s = s(p) is a smooth map with few numbers to
+learn. The correction is q = q(s). The limited correction f is the row nearest to q in which every class has
+between max(keep, 1/r) and r times what the start gives it. The answer is h = (1 - a) s + a f, with the share
+a. On the fitted rows these hold, whatever the correction is:
 
 - log s_c - log h_c <= -log(1 - a (1 - max(keep, 1/r))) for each class c and row: no set of rows has a log
   loss above the start's by more;
-- E|h - y|^2 = (1 - a) E|s - y|^2 + a E|f - y|^2 - a (1 - a) E|f - s|^2, and the chosen a is such that it does
-  not exceed E|s - y|^2, which the start is only kept for if it does not exceed E|p - y|^2;
+- E|h - y|^2 = (1 - a) E|s - y|^2 + a E|f - y|^2 - a (1 - a) E|f - s|^2; the share a is chosen so that this
+  does not exceed E|s - y|^2, and a start is only taken if E|s - y|^2 does not exceed E|p - y|^2;
 - on every set A of rows |E (h - y) 1_A| <= (1 - a) |E (s - y) 1_A| + a |E (f - y) 1_A|.
 """
 
@@ -26,7 +27,7 @@ from onlinecal.arrays import Floats, Ints, as_doubles
 from onlinecal.measures.decision.losses import residuals
 from onlinecal.measures.scores import log_costs
 from onlinecal.recalibration.classical.linear import (
-    MOST_ROWS,
+    MOST_CHOOSING_ROWS,
     PENALTIES,
     DirichletCalibration,
     VectorScaling,
@@ -52,22 +53,23 @@ from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibr
 from onlinecal.remarks import warn_of
 from onlinecal.validation import check_choice, check_count, check_number
 
-SHARES = np.arange(21) / 20.0
-"""What the share of a correction is chosen from."""
-LIMITS = (1000.0, 100.0, 20.0, 5.0, 3.0, 2.0, 1.5, 1.25)
-"""What the limit is chosen from."""
-ERRORS = 1.0
-"""A loss has not risen if so many standard errors of the difference do not reach that of the start."""
+SHARE_CHOICES = np.arange(21) / 20.0
+"""The choices for the share of a correction."""
+LIMIT_CHOICES = (1000.0, 100.0, 20.0, 5.0, 3.0, 2.0, 1.5, 1.25)
+"""The choices for the limit."""
+TOLERATED_ERRORS = 1.0
+"""A loss counts as not risen if it plus this many standard errors of the difference is at most the
+start's."""
 
 
 Error = Callable[[Floats, Ints, Floats], float]
-"""What a correction is for: an error of probabilities (n, C), labels (n,) and weights (n,)."""
+"""The error that a correction lowers, a function of probabilities (n, C), labels (n,) and weights (n,)."""
 
 
-class Rows(NamedTuple):
-    """Rows with what the start makes of them, s, and what the correction makes of that, q, both (n, C).
+class StartedRows(NamedTuple):
+    """Rows after the start, s, and after the correction, q, both of shape (n, C).
 
-    Their labels, weights and blocks, as of `Dealt`, have shape (n,).
+    Their labels, weights and blocks, as in `Dealt`, have shape (n,).
     """
 
     start: Floats
@@ -78,39 +80,41 @@ class Rows(NamedTuple):
 
 
 class Rises(NamedTuple):
-    """By how much a loss is above the start's, for each of the SHARES, (21,): mean and standard error."""
+    """How far a loss is above the start's, for each of SHARE_CHOICES, (21,): mean and standard error."""
 
     means: Floats
     spreads: Floats
 
     def fall(self, errors: float) -> NDArray[np.bool_]:
-        """For which of the SHARES the mean is so many standard errors below 0."""
+        """For which of SHARE_CHOICES the mean is at least this many standard errors below 0."""
         return self.means + errors * self.spreads <= 0.0
 
 
 def chosen_mixture(
-    held_out: Iterable[Rows],
-    fitted: Callable[[], Iterable[Rows]],
+    held_out: Iterable[StartedRows],
+    fitted: Callable[[], Iterable[StartedRows]],
     keep: float,
     limit: float | None,
     error: Error,
 ) -> tuple[float, float]:
-    """The largest share, and of the limits that allow it the widest, with which no loss rises.
+    """The largest share with which no loss rises, and the widest limit that allows this share.
 
-    Not the log loss nor the squared error of held-out rows, by ERRORS standard errors of the difference, nor
-    the squared error of the fitted rows, which come in parts. The share is 0 if the error that the correction
-    is for has risen on the held-out rows, or if there are none.
+    The losses are the log loss and the squared error of held-out rows, which must be lower by
+    TOLERATED_ERRORS standard errors of the difference, and the squared error of the fitted rows, which come
+    in parts. The share is 0 if the error that the correction should lower has risen on the held-out rows, or
+    if no rows are held out.
     """
     none = 0.0, math.inf if limit is None else float(limit)
     if not (parts := list(held_out)):
         return none
-    rows = Rows(*map(np.concatenate, zip(*parts, strict=True)))
+    rows = StartedRows(*map(np.concatenate, zip(*parts, strict=True)))
     share, widest = 0.0, math.inf
-    for width in LIMITS if limit is None else (limit,):
-        allowed = log_rises(rows, keep, width).fall(ERRORS) & squared_rises([rows], keep, width).fall(ERRORS)
-        if SHARES[allowed].max(initial=0.0) > share:
+    for width in LIMIT_CHOICES if limit is None else (limit,):
+        allowed = log_rises(rows, keep, width).fall(TOLERATED_ERRORS)
+        allowed &= squared_rises([rows], keep, width).fall(TOLERATED_ERRORS)
+        if SHARE_CHOICES[allowed].max(initial=0.0) > share:
             allowed &= squared_rises(fitted(), keep, width).fall(0.0)
-        if (largest := float(SHARES[allowed | (SHARES == 0.0)].max())) > share:
+        if (largest := float(SHARE_CHOICES[allowed | (SHARE_CHOICES == 0.0)].max())) > share:
             share, widest = largest, width
         if share == 1.0:
             break
@@ -121,8 +125,8 @@ def chosen_mixture(
     return share, widest
 
 
-def squared_rises(parts: Iterable[Rows], keep: float, limit: float) -> Rises:
-    """Of |h - y|^2, divided by the share; over parts of a table, whose sums add up."""
+def squared_rises(parts: Iterable[StartedRows], keep: float, limit: float) -> Rises:
+    """The rises of |h - y|^2, divided by the share; `parts` are parts of a table, whose sums add up."""
     sums, squares = np.zeros(6), np.zeros(6)
     for start, corrected, labels, weights, blocks in parts:
         step = limited(corrected, start, keep, limit) - start
@@ -131,30 +135,31 @@ def squared_rises(parts: Iterable[Rows], keep: float, limit: float) -> Rises:
         terms = np.array((np.ones_like(size), cross, size, cross**2, cross * size, size**2)) * weights
         sums += terms.sum(axis=1)
         squares += (terms * blocks).sum(axis=1)
-    means = (sums[1] + SHARES * sums[2]) / sums[0]
+    means = (sums[1] + SHARE_CHOICES * sums[2]) / sums[0]
     rows, cross, size, crosses, both, sizes = squares
-    about_zero = crosses + SHARES * (2.0 * both + SHARES * sizes)
-    about_means = about_zero - means * (2.0 * (cross + SHARES * size) - means * rows)
+    about_zero = crosses + SHARE_CHOICES * (2.0 * both + SHARE_CHOICES * sizes)
+    about_means = about_zero - means * (2.0 * (cross + SHARE_CHOICES * size) - means * rows)
     return Rises(means, np.sqrt(np.maximum(about_means, 0.0)) / sums[0])
 
 
-def log_rises(rows: Rows, keep: float, limit: float) -> Rises:
-    """Of -log of the labels' probabilities."""
+def log_rises(rows: StartedRows, keep: float, limit: float) -> Rises:
+    """The rises of the log loss."""
     at = np.arange(len(rows.labels)), rows.labels
     begun = rows.start[at]
     step = limited(rows.corrected, rows.start, keep, limit)[at] - begun
     before = log_costs(begun)
-    rises = [log_costs(begun + share * step) - before for share in SHARES]
-    means = [float(np.average(one, weights=rows.weights)) for one in rises]
+    rises = [log_costs(begun + share * step) - before for share in SHARE_CHOICES]
+    means = [float(np.average(rise, weights=rows.weights)) for rise in rises]
     spreads = [
-        standard_error(one - mean, rows.weights, rows.blocks) for one, mean in zip(rises, means, strict=True)
+        standard_error(rise - mean, rows.weights, rows.blocks)
+        for rise, mean in zip(rises, means, strict=True)
     ]
     return Rises(np.array(means), np.array(spreads))
 
 
 Start = Literal["auto", "temperature", "vector", "dirichlet", "isotonic", "beta", "none"]
 STARTS: tuple[Start, ...] = get_args(Start)
-MODELS: dict[str, type[ProbabilityRecalibrator]] = {
+START_MODELS: dict[str, type[ProbabilityRecalibrator]] = {
     "temperature": TemperatureScaling,
     "vector": VectorScaling,
     "isotonic": PerClassIsotonic,
@@ -162,30 +167,31 @@ MODELS: dict[str, type[ProbabilityRecalibrator]] = {
     "dirichlet": DirichletCalibration,
 }
 NEVER_WARM = (TemperatureScaling, VectorScaling, DirichletCalibration)
-"""Starts that have no end where every label is the most probable class: the colder the better."""
+"""Starts without a finite optimum if every label is the most probable class: colder is always better."""
 MOST_DIRICHLET_CLASSES = 12
-"""With more, what its folds take, time like classes^4, is out of proportion."""
-MANY = 50_000
-"""Of more rows than this one fold says enough about a correction."""
+"""With more classes, folds of Dirichlet calibration take too long: their time grows like classes^4."""
+MOST_FOLDED_ROWS = 50_000
+"""With more rows than this, one fold says enough about a correction."""
 MOST_DECIDING = 500_000
-"""So many rows, drawn at random, decide how much of it is kept."""
+"""At most this many rows, drawn at random, decide how much of a correction is kept."""
 ROWS_A_NUMBER = 30
-"""Maps with more numbers to learn are not tried: on 75 rows they took iris from .15 to .46 in log loss, where
-folds had seen nothing of it."""
-PULL, FEWEST_PULLED = 100.0, 300
-"""With fewer rows a number, but so many in all, Dirichlet calibration is held near the temperature's map."""
-SURE = 2.5
-"""Standard errors by which that has to be better than the map chosen without it. Of 180 small tables, from
-which this number is, 12 took it, and 11 of these were the better for it on fresh rows."""
+"""Maps need this many rows for each number they learn. On 75 rows, maps with more numbers took the log loss
+of iris from .15 to .46, and the folds had not shown it."""
+TEMPERATURE_PULL, FEWEST_PULLED = 100.0, 300
+"""With fewer rows a number, but at least 300 in all, Dirichlet calibration is pulled to the temperature's
+map."""
+SURE_ERRORS = 2.5
+"""The pulled map has to be better by this many standard errors than the map chosen without it. The number is
+from 180 small tables: 12 of them took the pulled map, and for 11 of these it was better on fresh rows."""
 MOST_GUESSED = 0.002
-"""A simpler start is chosen if chance explains its distance to the best, of no more than this part."""
+"""A simpler start is chosen if chance explains its distance to the best, and that is at most this part."""
 
 
 class StartedRecalibrator(ProbabilityRecalibrator):
-    """A recalibrator that corrects what a start makes of its table, and gives out a mixture of the two.
+    """A recalibrator that maps its table by a start, corrects the result, and answers with a mixture of both.
 
-    Its subclasses say what the parameters `start`, `share`, `keep`, `limit`, `n_folds` and `seed` are.
-    Fitted: `start_` (None: the table itself), `share_`, `keep_`, `limit_`.
+    The docstrings of its subclasses describe the parameters `start`, `share`, `keep`, `limit`, `n_folds` and
+    `seed`. A fitted one has `start_` (None: the table stays as it is), `share_`, `keep_` and `limit_`.
     """
 
     seed: int
@@ -213,15 +219,15 @@ class StartedRecalibrator(ProbabilityRecalibrator):
 
     @property
     def inverse_temperature_(self) -> float:
-        """beta of a start that is a temperature, else 1."""
+        """The beta of a start that is a temperature, else 1."""
         check_is_fitted(self, "n_features_in_")
         return self.start_.inverse_temperature_ if isinstance(self.start_, TemperatureScaling) else 1.0
 
     @property
     def start_name_(self) -> str:
-        """Which of the starts `start_` is; "none" if there is none."""
+        """The name of the start that `start_` is; "none" if there is none."""
         check_is_fitted(self, "n_features_in_")
-        return next((name for name, kind in MODELS.items() if type(self.start_) is kind), "none")
+        return next((name for name, kind in START_MODELS.items() if type(self.start_) is kind), "none")
 
     def _start_model(self, table: Floats, labels: Ints, weights: Floats) -> ProbabilityRecalibrator | None:
         """The unfitted start that `start` names; the penalty of "dirichlet" is chosen on three folds."""
@@ -229,13 +235,14 @@ class StartedRecalibrator(ProbabilityRecalibrator):
             return chosen_start(self.n_folds, self.seed, table, labels, weights)
         if self.start == "dirichlet":
             return DirichletCalibration(best_penalty(table, labels, weights))
-        return None if self.start == "none" else MODELS[self.start]()
+        return None if self.start == "none" else START_MODELS[self.start]()
 
     def _deciding_folds(self, table: Floats, labels: Ints, weights: Floats) -> list[Split]:
-        """Of each fold what to fit, and what is held out, that decides how much of a correction is kept.
+        """For each fold the rows to fit and the rows held out, which decide how much of a correction is kept.
 
-        All rows; of more than MANY one fold, of more than MOST_DECIDING one of a sample; of fewer than two
-        different rows a fold none, with a remark, unless they are forecasts of few values.
+        Of more than MOST_FOLDED_ROWS rows there is one fold, of more than MOST_DECIDING one of a sample. With
+        fewer than two different rows a fold there is none, and a remark says so, unless they are forecasts of
+        few values.
         """
         if not self.n_folds:
             return []
@@ -245,19 +252,21 @@ class StartedRecalibrator(ProbabilityRecalibrator):
             rng = np.random.default_rng([self.seed, 5])
             known = np.sort(rng.choice(n_rows, MOST_DECIDING, replace=False))
         dealt = dealt_rows(table[known], labels[known], weights[known], self.n_folds, self.seed)
-        otherwise = "none is held out, and the table, or the start that was asked for, is all there is"
+        otherwise = "none is held out, and the answers are the table, or the start that was asked for"
         warn_of(few_remarks(dealt, self.n_folds, otherwise), SampleSizeWarning)
         if not tell_enough(dealt, self.n_folds):
             return []
         splits = []
-        for fold in range(1 if n_rows > MANY else dealt.n_folds):
+        for fold in range(1 if n_rows > MOST_FOLDED_ROWS else dealt.n_folds):
             inside, out = dealt.fold != fold, dealt.fold == fold
             fitted = known[dealt.rows[inside]], dealt.weights[inside]
             splits.append(Split(*fitted, known[dealt.rows[out]], dealt.weights[out], dealt.blocks[out]))
         return splits
 
-    def _mix(self, held_out: Iterable[Rows], fitted: Callable[[], Iterable[Rows]], error: Error) -> None:
-        """Set what is used of share, keep and limit: as told, or by held-out rows; all there is without."""
+    def _mix(
+        self, held_out: Iterable[StartedRows], fitted: Callable[[], Iterable[StartedRows]], error: Error
+    ) -> None:
+        """Set `share_`, `keep_` and `limit_` as asked for, or by held-out rows; without folds share is 1."""
         self.keep_ = self.keep
         if self.share is None and self.n_folds:
             self.share_, self.limit_ = chosen_mixture(held_out, fitted, self.keep, self.limit, error)
@@ -266,7 +275,7 @@ class StartedRecalibrator(ProbabilityRecalibrator):
             self.limit_ = math.inf if self.limit is None else float(self.limit)
 
     def _answers(self, begun: Floats, corrected: Floats) -> Floats:
-        """h, from s and q."""
+        """The answers h, from rows after the start, s, and after the correction, q."""
         if self.share_ == 0.0:
             return begun
         corrected = limited(corrected, begun, self.keep_, self.limit_)
@@ -278,15 +287,15 @@ def chosen_start(
 ) -> ProbabilityRecalibrator | None:
     """The start with the least log loss of held-out rows, or the simplest that chance does not tell from it.
 
-    None, a temperature and, if each class comes as often as there are folds and ROWS_A_NUMBER are there for
-    each number to learn, vector scaling and Dirichlet calibration of up to MOST_DIRICHLET_CLASSES; the last
-    with a PULL to the temperature if there are fewer rows. Without folds a temperature; with fewer than two
-    rows a fold none.
+    No start and a temperature are always tried. If each class comes at least as often as there are folds, and
+    there are ROWS_A_NUMBER rows for each number to learn, vector scaling is tried, and Dirichlet calibration
+    of up to MOST_DIRICHLET_CLASSES classes. If there are fewer rows, Dirichlet calibration is tried with
+    TEMPERATURE_PULL. Without folds the start is a temperature; with fewer than two rows a fold it is None.
     """
     if not n_folds:
         return TemperatureScaling()
-    if len(table) > MOST_ROWS:
-        rows = np.random.default_rng([seed, 4]).choice(len(table), MOST_ROWS, replace=False)
+    if len(table) > MOST_CHOOSING_ROWS:
+        rows = np.random.default_rng([seed, 4]).choice(len(table), MOST_CHOOSING_ROWS, replace=False)
         table, labels, weights = table[rows], labels[rows], weights[rows]
     dealt = dealt_rows(table, labels, weights, n_folds, seed)
     if not tell_enough(dealt, n_folds):
@@ -301,30 +310,30 @@ def chosen_start(
             if ROWS_A_NUMBER * k * (k + 1) <= n_rows:
                 candidates += [DirichletCalibration(penalty) for penalty in PENALTIES[2::-1]]
             elif n_rows >= FEWEST_PULLED:
-                near = [DirichletCalibration(0.0, 0.0, pull=PULL)]
+                near = [DirichletCalibration(0.0, 0.0, pull=TEMPERATURE_PULL)]
     table, labels, weights = table[dealt.rows], labels[dealt.rows], dealt.weights
     losses = np.empty((len(candidates) + len(near), len(table)))
     for fold in range(dealt.n_folds):
         out, rows = dealt.fold == fold, dealt.fold != fold
-        for each, model in zip(losses, [*candidates, *near], strict=True):
+        for losses_of_one, model in zip(losses, [*candidates, *near], strict=True):
             start, _ = fitted_start(model, table[rows], labels[rows], weights[rows])
-            each[out] = log_costs(started(start, table[out])[np.arange(out.sum()), labels[out]])
+            losses_of_one[out] = log_costs(started(start, table[out])[np.arange(out.sum()), labels[out]])
     best = int(np.average(losses[: len(candidates)], axis=1, weights=weights).argmin())
     behind, spreads = _behind(losses, best, dealt)
     most = MOST_GUESSED * float(np.average(losses[best], weights=weights))
-    tied = behind[: len(candidates)] <= np.minimum(ERRORS * spreads, most)[: len(candidates)]
-    # none of its penalties makes Dirichlet calibration simpler
+    tied = behind[: len(candidates)] <= np.minimum(TOLERATED_ERRORS * spreads, most)[: len(candidates)]
+    # no penalty makes one Dirichlet calibration simpler than another, so the best of them is taken
     chosen = best if isinstance(candidates[tied.argmax()], DirichletCalibration) else int(tied.argmax())
     if near:
         behind, spreads = _behind(losses, chosen, dealt)
-        if behind[-1] < -SURE * spreads[-1]:
+        if behind[-1] < -SURE_ERRORS * spreads[-1]:
             return near[0]
     return candidates[chosen]
 
 
-def _behind(losses: Floats, one: int, dealt: Dealt) -> tuple[Floats, Floats]:
-    """By how much mean losses (M, n) are above those of one of the M, and standard errors, both (M,)."""
-    differences = losses - losses[one]
+def _behind(losses: Floats, reference: int, dealt: Dealt) -> tuple[Floats, Floats]:
+    """How far mean losses, of (M, n), are above those of row `reference`, and standard errors, both (M,)."""
+    differences = losses - losses[reference]
     means = np.average(differences, axis=1, weights=dealt.weights)
     return means, standard_error(differences - means[:, None], dealt.weights, dealt.blocks)
 
@@ -332,9 +341,9 @@ def _behind(losses: Floats, one: int, dealt: Dealt) -> tuple[Floats, Floats]:
 def fitted_start(
     model: ProbabilityRecalibrator | None, table: Floats, labels: Ints, weights: Floats
 ) -> tuple[ProbabilityRecalibrator | None, Floats]:
-    """A start fitted to these rows, and what it makes of them; none if it would raise their squared error.
+    """A start fitted to these rows, and the rows after it; None if it would raise their squared error.
 
-    Nor are there factors of logarithms where every label is the most probable class.
+    It is also None for a start of NEVER_WARM if every label is the most probable class.
     """
     if model is None or (isinstance(model, NEVER_WARM) and bool((table.argmax(axis=1) == labels).all())):
         return None, as_doubles(table)
@@ -348,12 +357,12 @@ def fitted_start(
 
 
 def started(model: ProbabilityRecalibrator | None, table: Floats) -> Floats:
-    """s(p) of each row."""
+    """The rows s(p) of a table after a fitted start; None leaves them as they are."""
     return as_doubles(table) if model is None else model._mapped(table)
 
 
 class Split(NamedTuple):
-    """Rows to fit, and rows that are held out: numbers and weights of both, and the blocks of the latter."""
+    """Rows to fit and rows held out: numbers and weights of both, and the blocks of those held out."""
 
     fitted: Ints
     fitted_weights: Floats
@@ -363,7 +372,7 @@ class Split(NamedTuple):
 
 
 def dealt_rows(table: Floats, labels: Ints, weights: Floats, n_folds: int, seed: int) -> Dealt:
-    """Rows (n, C) dealt to folds, as `deal` does it, at random."""
+    """Rows (n, C) dealt to folds at random by `deal`."""
 
     def numbering(sets: Ints, first: Ints) -> Ints:
         return fold_numbers(len(first), n_folds, seed)
@@ -373,7 +382,7 @@ def dealt_rows(table: Floats, labels: Ints, weights: Floats, n_folds: int, seed:
 
 
 def fold_numbers(n_rows: int, n_folds: int, seed: int) -> Ints:
-    """Which fold each of the different rows is held out in.
+    """The fold in which each of the different rows is held out.
 
     (scikit-learn's KFold would deal other rows to the folds for the same seed, and so change models.)
     """

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from onlinecal import BoostedRecalibrator
 from onlinecal.measures import functional_multicalibration_error
-from onlinecal.recalibration.boosted import LONGEST, RATE, LinearRound, Part, odds_after
+from onlinecal.recalibration.boosted import ANSWER_SHARE, LONGEST_ANSWER, BoostedRows, LinearRound, odds_after
 from tests.properties import examples
 
 
@@ -154,7 +154,7 @@ def test_classifiers_regressors_and_functions_may_give_the_start():
         model = BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, asked)
         assert (model.predict(X) == expected).all()
     assert BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, line).predict(X).max() <= 1.0
-    with pytest.raises(ValueError, match="initial is needed"):
+    with pytest.raises(ValueError, match="initial must be given, got None"):
         by_array.predict(X)
 
 
@@ -162,9 +162,9 @@ BAD = [
     ({"step": "level sets", "alpha": 0}, "alpha must be a number above 0 and at most 1, got 0"),
     ({"step": "level sets", "alpha": 1e-7}, "bound/alpha must be at most 524288"),
     ({"step": "level sets", "validation_fraction": -0.1}, "validation_fraction must be a number in .* -0.1"),
-    ({"alpha": 0.01}, "alpha goes with step='level sets', .* got 0.01 with step='log-odds'"),
-    ({"n_levels": 9}, "n_levels goes with step='level sets'"),
-    ({"validation_fraction": 0.2}, "validation_fraction goes with step='level sets'"),
+    ({"alpha": 0.01}, "alpha needs step='level sets', .* got 0.01 with step='log-odds'"),
+    ({"n_levels": 9}, "n_levels needs step='level sets'"),
+    ({"validation_fraction": 0.2}, "validation_fraction needs step='level sets'"),
     ({"step": "odds"}, "step must be one of log-odds, level sets, got 'odds'"),
     ({"start": "odds"}, "start must be one of auto, none"),
 ]
@@ -300,7 +300,7 @@ def test_rounds_are_linear_first_and_then_trees():
 
 def test_of_many_rows_some_are_fitted(monkeypatch):
     X, p, y = rows(600, 7)
-    monkeypatch.setattr("onlinecal.recalibration.boosted.MOST_ROWS", 400)
+    monkeypatch.setattr("onlinecal.recalibration.boosted.MOST_FITTED_ROWS", 400)
     some = np.sort(np.random.default_rng(3).choice(600, 400, replace=False))
     weights = np.where(np.arange(600) % 2, 1.0, 2.0)
     model = BoostedRecalibrator(n_folds=2, seed=3).fit(X, y, p, weights)
@@ -318,7 +318,7 @@ def test_sure_forecasts_ask_for_no_step_beyond_what_the_least_variance_allows():
             return super().fit(X, y, sample_weight)
 
     y, weights, odds = np.array([1.0, 0.0, 1.0]), np.array([1.0, 2.0, 3.0]), np.array([-9.0, 9.0, 0.0])
-    part = Part(np.zeros((3, 1)), y, weights, odds)
+    part = BoostedRows(np.zeros((3, 1)), y, weights, odds)
     part.fitted(Recorder())
     steps, given = Recorder.seen
     # a row of weight w is w rows, so that leaves of trees count them
@@ -332,4 +332,6 @@ def test_no_answer_moves_a_row_farther_than_the_longest():
             return np.array([1e6, -1e6, 1.0])
 
     moved = odds_after(Far(), np.zeros((3, 1)), np.zeros(3))
-    assert moved == pytest.approx([RATE * LONGEST, -RATE * LONGEST, RATE])
+    assert moved == pytest.approx(
+        [ANSWER_SHARE * LONGEST_ANSWER, -ANSWER_SHARE * LONGEST_ANSWER, ANSWER_SHARE]
+    )

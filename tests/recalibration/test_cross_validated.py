@@ -242,7 +242,7 @@ class Crooked(Recorder):
             np.arange(len(Y)) % 4,
             "column for each of the 4",
         ),
-        ({"cv": [(np.arange(9), [])]}, Y, "cv must have rows in both parts, got 9, 0 in fold 0"),
+        ({"cv": [(np.arange(9), [])]}, Y, "cv must have rows in both parts, got 9 and 0 in fold 0"),
         ({"cv": []}, Y, "cv must have at least one fold"),
     ],
 )
@@ -281,7 +281,10 @@ def test_labels_may_be_one_hot():
         assert (model.predict_proba(TABLE) == EXPECTED).all()
     for bad, message in (
         (np.ones((200, 2)), r"y must have shape \(n,\), or one-hot \(n, 3\), got \(200, 2\)"),
-        (np.where(np.arange(200)[:, None] == 7, 1, hot), r"one 1 and else 0 in every row, got .* at row 7"),
+        (
+            np.where(np.arange(200)[:, None] == 7, 1, hot),
+            r"a single 1, and 0 elsewhere, in every row, got .* at row 7",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             TemperatureScaling().fit(TABLE, bad)

@@ -40,7 +40,7 @@ OF_TABLES = [
     ({"no": 1 - p, "yes": p}, y, r"got a dict with the keys \['no', 'yes'\]: give pandas.DataFrame"),
     (p, y, r"got shape \(40,\): for two classes give numpy.column_stack\(\[1 - P, P\]\)"),
     (y, P, "P must be a table and y a column, got them the other way round"),
-    (P, NAMES, "got 'no' at row 0: name the columns of P by classes=, or give P as a data frame"),
+    (P, NAMES, "got 'no' at row 0: name the columns of P with classes=, or give P as a data frame"),
     (P, 2 * y - 1, r"got -1 at row 0: for -1 and 1 give \(y \+ 1\) // 2"),
     (P, y + 1, r"got 2 at row 1: are they counted from 1\?"),
     (P, [0, None, 1, 1] * 10, "got None at row 1: leave the row out"),

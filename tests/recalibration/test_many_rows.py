@@ -21,11 +21,11 @@ from onlinecal.recalibration import (
     starting,
 )
 from onlinecal.recalibration.classical import linear, temperature
-from onlinecal.recalibration.classical.linear import GAP, TINY
-from onlinecal.recalibration.classical.temperature import FLOOR, best_sigmoid, logarithms
+from onlinecal.recalibration.classical.linear import LEAST_RIDGE, LOSS_GAP
+from onlinecal.recalibration.classical.temperature import ADDED_BEFORE_LOG, best_sigmoid, logarithms
 from onlinecal.recalibration.decision import rounds
 from onlinecal.recalibration.groups import start as starts
-from onlinecal.recalibration.groups.patches import Rows
+from onlinecal.recalibration.groups.patches import EventRows
 from onlinecal.recalibration.probability_recalibrator import squared_error
 from onlinecal.recalibration.starting import started
 
@@ -63,8 +63,8 @@ def test_a_fit_ends_at_the_least_penalised_log_loss(monkeypatch, kind, pieces):
     if pieces:
         for module in (linear, temperature):
             monkeypatch.setattr(module, "ENTRIES", 300)
-    logs, n = np.log(table + FLOOR), weights.sum()
-    ridge, centre = np.full((4, 5), TINY / n), np.eye(4, 5)
+    logs, n = np.log(table + ADDED_BEFORE_LOG), weights.sum()
+    ridge, centre = np.full((4, 5), LEAST_RIDGE / n), np.eye(4, 5)
     if kind == "Dirichlet":
         ridge[:, :4] += (1.0 - np.eye(4)) * 2 * 0.3 / 12
         ridge[:, 4] += 2 * 0.2 / 4
@@ -88,7 +88,7 @@ def test_a_fit_ends_at_the_least_penalised_log_loss(monkeypatch, kind, pieces):
         other = minimize(lambda beta: loss(beta[0] * np.eye(4, 5)), [1.0], method="BFGS").fun
     else:
         other = minimize(flat, centre[free], method="BFGS", options={"gtol": 1e-7}).fun
-    assert loss(matrix_of(SMOOTH[kind].fit(table, labels, weights))) <= other + GAP
+    assert loss(matrix_of(SMOOTH[kind].fit(table, labels, weights))) <= other + LOSS_GAP
 
 
 @pytest.mark.parametrize("misled", [False, True])
@@ -100,7 +100,11 @@ def test_searches_that_begin_with_a_sample_end_where_others_do(monkeypatch, kind
     sigmoid = best_sigmoid(*args)
     # a sample that misleads: in each of its rows the most probable class comes
     rows = np.flatnonzero(table.argmax(axis=1) == labels)[:400] if misled else np.arange(400) * 15
-    for module, name in ((linear, "CURVED"), (temperature, "SAMPLED"), (temperature, "CURVED")):
+    for module, name in (
+        (linear, "MOST_CURVED_ROWS"),
+        (temperature, "SAMPLED"),
+        (temperature, "MOST_CURVED_ROWS"),
+    ):
         monkeypatch.setattr(module, name, 400)
         monkeypatch.setattr(module, "sampled_rows", lambda *_: rows)
     found = SMOOTH[kind].fit(table, labels, weights).predict_proba(table)
@@ -140,7 +144,7 @@ def test_float32_is_read_where_it_lies_and_says_the_same(tmp_path, start):
 
 
 def test_of_many_rows_some_decide_the_share_and_all_have_to_allow_it(monkeypatch):
-    monkeypatch.setattr(starting, "MANY", 500)
+    monkeypatch.setattr(starting, "MOST_FOLDED_ROWS", 500)
     monkeypatch.setattr(starting, "MOST_DECIDING", 1000)
     table, labels = source(5000, 3, seed=3)
     wrong = (table[:, 1] > 0.7) & (np.random.default_rng(5).random(5000) < 0.5)
@@ -184,9 +188,9 @@ def test_of_many_rows_one_fold_says_how_many_patches_groups_need(monkeypatch):
     p, members = rng.beta(2, 4, 6000), rng.random((6000, 4)) < 0.4
     truth = np.clip(p + 0.2 * members[:, 0] - 0.15 * members[:, 1], 0.01, 0.99)
     y = (rng.random(6000) < truth).astype(np.uint8)
-    assert len(starts.fold_parts(Rows(p, y, members, np.ones(6000)), 3, 0)) == 3
-    monkeypatch.setattr(starts, "MANY", 1000)
-    (inside, held, _), *others = starts.fold_parts(Rows(p, y, members, np.ones(6000)), 3, 0)
+    assert len(starts.fold_parts(EventRows(p, y, members, np.ones(6000)), 3, 0)) == 3
+    monkeypatch.setattr(starts, "MOST_FOLDED_ROWS", 1000)
+    (inside, held, _), *others = starts.fold_parts(EventRows(p, y, members, np.ones(6000)), 3, 0)
     assert (len(inside.p), len(held.p), others) == (4000, 2000, [])
     found = event_costs(GroupRecalibrator().fit(p, y, members).predict(p, members), y).mean()
     raw, best = event_costs(p, y).mean(), event_costs(truth, y).mean()

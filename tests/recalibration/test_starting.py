@@ -13,12 +13,12 @@ from onlinecal.recalibration import (
 )
 from onlinecal.recalibration.flooring import limited
 from onlinecal.recalibration.starting import (
-    LIMITS,
-    MODELS,
-    PULL,
-    SHARES,
+    LIMIT_CHOICES,
+    SHARE_CHOICES,
+    START_MODELS,
     STARTS,
-    Rows,
+    TEMPERATURE_PULL,
+    StartedRows,
     chosen_mixture,
     chosen_start,
     fitted_start,
@@ -76,7 +76,7 @@ def test_what_is_true_on_the_fitted_rows_whatever_start_and_share_are(start, sha
 @pytest.mark.parametrize("start", ["temperature", "vector", "beta", "isotonic"])
 def test_without_a_correction_the_answers_are_the_starts(start):
     table, labels = source(250)
-    alone = MODELS[start]().fit(table, labels).predict_proba(table)
+    alone = START_MODELS[start]().fit(table, labels).predict_proba(table)
     if start == "isotonic":
         alone = (1.0 - 4 / (4 * 251)) * alone + 1 / (4 * 251)
     for model in models(start=start, share=0):
@@ -137,7 +137,7 @@ def test_auto_starts_with_the_simplest_map_that_is_as_good_as_any(best):
     few = LpRecalibrator(share=0).fit(np.delete(table, rare, 0), np.delete(labels, rare))
     assert few.start_name_ in ("none", "temperature")
     # near a temperature where rows are few
-    for n, pull in ((400, PULL), (600, 0.0)) if best == "dirichlet" else ():
+    for n, pull in ((400, TEMPERATURE_PULL), (600, 0.0)) if best == "dirichlet" else ():
         assert LpRecalibrator(share=0).fit(*skewed(n, 1, "dirichlet")).start_.pull == pull
     assert LpRecalibrator().fit(table[:9], labels[:9]).start_ is None
     assert LpRecalibrator(n_folds=0).fit(table, labels).start_name_ in ("temperature", "none")
@@ -150,7 +150,7 @@ def test_a_pulled_map_is_taken_exactly_where_it_is_ahead_by_two_and_a_half_stand
         table, labels = skewed(320, seed, "dirichlet")
         # between a table that a temperature suits and one that it does not
         table = 0.5 * table + 0.5 * skewed(320, seed, "temperature")[0]
-        held_out, pulled = np.empty((2, 320)), DirichletCalibration(0.0, 0.0, pull=PULL)
+        held_out, pulled = np.empty((2, 320)), DirichletCalibration(0.0, 0.0, pull=TEMPERATURE_PULL)
         simple = chosen_start(5, 0, table[:299], labels[:299], np.ones(299))
         for fold in range(5):
             out = fold_numbers(320, 5, 0) == fold
@@ -167,7 +167,7 @@ def test_a_pulled_map_is_taken_exactly_where_it_is_ahead_by_two_and_a_half_stand
 def test_a_share_that_raises_what_the_correction_is_for_is_none():
     table, labels = source(300, power=4.0)
     begun = np.full_like(table, 0.25)
-    rows = Rows(begun, 0.5 * begun + 0.5 * np.eye(4)[labels], labels, np.ones(300), np.ones(300))
+    rows = StartedRows(begun, 0.5 * begun + 0.5 * np.eye(4)[labels], labels, np.ones(300), np.ones(300))
     fitted = lambda: [rows]  # noqa: E731
     assert chosen_mixture([rows], fitted, 0.2, None, lambda *rows: 0.0)[0] > 0.0
     assert chosen_mixture([rows], fitted, 0.2, None, lambda table, *rest: table.max())[0] == 0.0
@@ -193,15 +193,15 @@ def test_the_largest_share_that_costs_nothing_is_chosen(seed):
     truth = truth.clip(0.0) / truth.clip(0.0).sum(axis=1, keepdims=True)
     labels = (truth.cumsum(axis=1) < rng.random((80, 1))).sum(axis=1)
     weights = rng.integers(1, 4, 80).astype(float) if seed % 2 else np.ones(80)
-    rows = Rows(begun, corrected, labels, weights, np.minimum(weights, 1.0))
-    parts = [Rows(*(each[i::2] for each in rows)) for i in (0, 1)]
+    rows = StartedRows(begun, corrected, labels, weights, np.minimum(weights, 1.0))
+    parts = [StartedRows(*(each[i::2] for each in rows)) for i in (0, 1)]
     found = chosen_mixture(parts, lambda: parts, 0.2, None, lambda *rows: 0.0)
     again = weights.astype(int)
     at = np.arange(80), labels
     best = (0.0, np.inf)
-    for limit in LIMITS:
+    for limit in LIMIT_CHOICES:
         allowed = [0.0]
-        for share in SHARES[1:]:
+        for share in SHARE_CHOICES[1:]:
             mixed = (1 - share) * begun + share * limited(corrected, begun, 0.2, limit)
             logs = np.log(begun[at]) - np.log(mixed[at])
             squares = (residuals(mixed, labels) ** 2 - residuals(begun, labels) ** 2).sum(axis=1)
@@ -261,9 +261,9 @@ def test_means_and_errors_of_rises_are_those_of_each_row():
     start, corrected = rng.dirichlet(np.ones(3), (2, 40))
     labels, weights = rng.integers(0, 3, 40), rng.integers(0, 3, 40).astype(float)
     blocks = np.minimum(weights, rng.integers(1, 3, 40))
-    found = squared_rises([Rows(start, corrected, labels, weights, blocks)], 0.0, np.inf)
+    found = squared_rises([StartedRows(start, corrected, labels, weights, blocks)], 0.0, np.inf)
     truth = np.eye(3)[labels]
-    for share, mean, spread in zip(SHARES[1:], found.means[1:], found.spreads[1:], strict=True):
+    for share, mean, spread in zip(SHARE_CHOICES[1:], found.means[1:], found.spreads[1:], strict=True):
         mixed = start + share * (corrected - start)
         rises = (((mixed - truth) ** 2).sum(axis=1) - ((start - truth) ** 2).sum(axis=1)) / share
         assert mean == pytest.approx(np.average(rises, weights=weights))

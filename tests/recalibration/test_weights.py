@@ -187,7 +187,9 @@ def test_with_few_rows_a_remark_says_that_none_is_held_out():
 @pytest.mark.parametrize(("model", "fit"), [(LpRecalibrator(), of_table), (GroupRecalibrator(), of_groups)])
 def test_weights_of_sum_one_are_remarked_on_because_they_count_as_one_row(model, fit):
     p, y = np.arange(1, 41) / 41, np.arange(40) % 2
-    with pytest.warns(SampleSizeWarning, match=r"sample_weight has the sum 1 over 40 rows.*times 40 / sum"):
+    with pytest.warns(
+        SampleSizeWarning, match=r"sample_weight has the sum 1 over 40 rows.*multiply it by 40 / sum"
+    ):
         fit(model, p, y, p, np.full(40, 1 / 40))
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from onlinecal.engine.keys.lanes import ClassForecast, ClassLabels, Lane, LaneStep, shared_out
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions, check_labels
 from onlinecal.measures.lp.level_sets import RunningLpError
-from onlinecal.recalibration.lp.online import Entry, OnlineLp, level_set_of
+from onlinecal.recalibration.lp.online import CountedLevelSet, OnlineLp, level_set_of
 from onlinecal.recalibration.lp.recalibrator import LevelSetMap, LpRecalibrator, Within
 from onlinecal.restoring import require
 from onlinecal.texts import shown
@@ -170,7 +170,7 @@ class LpLane(Lane):
             values = [stored.credit, stored.weight, *stored.labels.values(), *stored.sums.values()]
             require(all(isfinite(each) and each >= 0.0 for each in values), "its weights")
             require(all(0 <= j < k for j in (*stored.labels, *stored.sums)), "its level sets")
-            entry = Entry(stored.credit, 1)
+            entry = CountedLevelSet(stored.credit, 1)
             entry.weights, entry.labels, entry.sums = [stored.weight], [stored.labels], stored.sums
             counts.entries[self._level_set(stored.level_set, k)] = entry
         online.map = None if state.map is None else self._taken_map(state.map)

@@ -1,1 +1,1 @@
-"""The usual recalibrators: temperature, Dirichlet, isotonic on the top label."""
+"""The classical recalibrators: temperature, vector and Dirichlet scaling, beta calibration, isotonic maps."""

@@ -1,11 +1,11 @@
 """Linear maps of log probabilities, fitted by Newton's steps, and the average of several classical maps.
 
-Of few rows a trust region with second derivatives finds the minimum. Of many rows that of a sample is found
-first; in coordinates in which the sample's second derivatives are the identity, L-BFGS then goes on with the
-loss and the gradient of all rows, and needs few passes.
+For few rows a trust region with second derivatives finds the minimum. For many rows the minimum of a sample
+is found first. Then L-BFGS goes on with the loss and the gradient of all rows, in coordinates in which the
+sample's second derivatives are the identity, so that it needs few passes.
 
-What is promised, with second derivatives: an average loss within GAP of the least one. On one machine the
-same rows give the same bytes; on another last digits differ, since BLAS and exponentials differ there.
+With second derivatives the average loss is promised to be within LOSS_GAP of the least one. On one machine
+the same rows give the same bytes; on another one last digits differ, since BLAS and exponentials do.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from onlinecal.arrays import ENTRIES, Floats, Ints, as_doubles, sampled_rows
 from onlinecal.measures.fixed_order import product
 from onlinecal.measures.scores import CLIP, log_costs
 from onlinecal.recalibration.classical.temperature import (
-    CURVED,
-    FLAT,
-    FLOOR,
+    ADDED_BEFORE_LOG,
+    FLAT_GRADIENT,
+    MOST_CURVED_ROWS,
     PerClassIsotonic,
     TemperatureScaling,
     best_factor,
@@ -47,28 +47,29 @@ from onlinecal.remarks import warn_of
 from onlinecal.threads import one_thread
 from onlinecal.validation import check_count, check_number
 
-MOST_ROWS = 20_000
-"""So many rows, drawn at random, choose a start, or the shares of an average."""
+MOST_CHOOSING_ROWS = 20_000
+"""At most this many rows, drawn at random, choose a start, or the shares of an average."""
 
 MOST_CURVED = 420
-"""Parameters with second derivatives; to compute and solve them takes time like the third power of these."""
-GAP = 1e-9
-"""An average loss, in nats, is at most so much above the least one, or above as large a part of it."""
-MOST_STEPS = 200
+"""The most parameters for which second derivatives are used: the time grows like the third power of these."""
+LOSS_GAP = 1e-9
+"""The average loss, in nats, is at most this much above the least one, or at most this part of it above
+it."""
+MOST_SOLVER_STEPS = 200
 MOST_FROM_SAMPLE = 30
-"""Steps by a sample's second derivatives; if they lead nowhere, those of all rows are asked for."""
+"""The most steps with a sample's second derivatives; if they do not converge, those of all rows are used."""
 
 
-TINY = 1e-3
-"""The least ridge, in rows: without it, rows that can be told apart have no minimum, nor has a common offset
-of all classes a value."""
+LEAST_RIDGE = 1e-3
+"""The least ridge, in rows. Without a ridge there is no minimum if classes can be separated, and none of the
+offsets that all classes may have in common is better than another."""
 
 
 class LinearLoss:
-    """The average log loss of rows, as a function of parameters (C, m), with a ridge about their centre.
+    """The average log loss of rows as a function of parameters (C, m), plus a ridge around their centre.
 
-    m = 2: factor of the class's own log-probability, and offset; m = C + 1: factors of all, and offset.
-    Log-probabilities are columns (C, n).
+    With m = 2 a class has a factor for its own log-probability, and an offset; with m = C + 1 it has factors
+    for the log-probabilities of all classes, and an offset. Log-probabilities are columns, (C, n).
     """
 
     def __init__(self, columns: Floats, labels: Ints, counts: Floats, centre: Floats, ridge: Floats) -> None:
@@ -77,18 +78,18 @@ class LinearLoss:
         self.rows = float(counts.sum())
 
     def sample(self) -> LinearLoss | None:
-        """The same of CURVED rows, drawn at random; None if there are no more than these."""
-        if len(self.labels) <= CURVED:
+        """The loss of MOST_CURVED_ROWS rows, drawn at random; None if there are no more than these."""
+        if len(self.labels) <= MOST_CURVED_ROWS:
             return None
-        rows = sampled_rows(len(self.labels), CURVED)
+        rows = sampled_rows(len(self.labels), MOST_CURVED_ROWS)
         return LinearLoss(
             self.columns[:, rows], self.labels[rows], self.counts[rows], self.centre, self.ridge
         )
 
-    def _shares(self, parameters: Floats, seen: Floats) -> tuple[Floats, Floats, Floats]:
-        """Scores less the largest (C, n), their exponentials, and the sums of these (n,)."""
+    def _shares(self, parameters: Floats, columns: Floats) -> tuple[Floats, Floats, Floats]:
+        """Scores minus the largest of each row, (C, n), their exponentials, and the sums of these, (n,)."""
         factors, offsets = parameters[:, :-1], parameters[:, -1:]
-        scores = factors * seen if factors.shape[1] == 1 else factors @ seen
+        scores = factors * columns if factors.shape[1] == 1 else factors @ columns
         scores += offsets
         scores -= scores.max(axis=0)
         shares = np.exp(scores)
@@ -101,17 +102,17 @@ class LinearLoss:
         loss, slope = 0.0, np.zeros_like(parameters)
         for begin in range(0, len(self.labels), size):
             some = slice(begin, begin + size)
-            seen, labels, counts = self.columns[:, some], self.labels[some], self.counts[some]
-            scores, shares, sums = self._shares(parameters, seen)
+            columns, labels, counts = self.columns[:, some], self.labels[some], self.counts[some]
+            scores, shares, sums = self._shares(parameters, columns)
             rows = np.arange(len(labels))
             loss += float(((np.log(sums) - scores[labels, rows]) * counts).sum())
             shares *= counts / sums
             shares[labels, rows] -= counts
             slope[:, -1] += shares.sum(axis=1)
             if m == 2:
-                slope[:, 0] += np.einsum("cn,cn->c", shares, seen)
+                slope[:, 0] += np.einsum("cn,cn->c", shares, columns)
             else:
-                slope[:, :k] += shares @ seen.T
+                slope[:, :k] += shares @ columns.T
         away = parameters - self.centre
         pull = self.ridge * away
         return loss / self.rows + float((pull * away).sum()) / 2.0, (slope / self.rows + pull).ravel()
@@ -119,8 +120,8 @@ class LinearLoss:
     def curve(self, flat: Floats) -> Floats:
         """The second derivatives.
 
-        With s the softmax and x_c what class c sees, a row adds s_c x_c x_c' in the block of c, less the
-        product of all s_c x_c with themselves.
+        Let s be the softmax and x_c the inputs of class c. A row adds s_c x_c x_c' to the block of c, and
+        takes off the outer product of all s_c x_c with themselves.
         """
         k, m = self.centre.shape
         parameters = flat.reshape(k, m)
@@ -128,43 +129,52 @@ class LinearLoss:
         curve = np.zeros((k * m, k * m))
         for begin in range(0, len(self.labels), size):
             some = slice(begin, begin + size)
-            seen, counts = self.columns[:, some], self.counts[some]
-            _, shares, sums = self._shares(parameters, seen)
+            columns, counts = self.columns[:, some], self.counts[some]
+            _, shares, sums = self._shares(parameters, columns)
             shares /= sums
             ones = np.ones_like(counts)
-            # what each class sees, (k, m, n), and the same times its share
-            faced = [np.stack([own, ones]) for own in seen] if m == 2 else [np.vstack([seen, ones])] * k
-            moved = np.concatenate([share * one for share, one in zip(shares, faced, strict=True)])
-            moved *= np.sqrt(counts)
-            curve -= moved @ moved.T
+            # the inputs of each class, (k, m, n), and the same times its share
+            if m == 2:
+                inputs = [np.stack([own, ones]) for own in columns]
+            else:
+                inputs = [np.vstack([columns, ones])] * k
+            weighted = np.concatenate([share * values for share, values in zip(shares, inputs, strict=True)])
+            weighted *= np.sqrt(counts)
+            curve -= weighted @ weighted.T
             for c in range(k):
                 block = slice(c * m, (c + 1) * m)
-                curve[block, block] += (faced[c] * (shares[c] * counts)) @ faced[c].T
+                curve[block, block] += (inputs[c] * (shares[c] * counts)) @ inputs[c].T
         curve /= self.rows
         curve[np.diag_indices_from(curve)] += self.ridge.ravel()
         return curve
 
 
 def best_linear(
-    columns: Floats, labels: Ints, counts: Floats, centre: Floats, ridge: Floats, most: int = MOST_STEPS
+    columns: Floats,
+    labels: Ints,
+    counts: Floats,
+    centre: Floats,
+    ridge: Floats,
+    most: int = MOST_SOLVER_STEPS,
 ) -> Floats:
     """The parameters (C, m) of the least log loss plus sum of ridge/2 (parameter - centre)^2.
 
-    From the centre; columns of log-probabilities (C, n), and for how many rows each counts (n,). The ridge is
-    at least TINY. Of more than MOST_CURVED parameters by at most `most` steps, without second derivatives.
+    The search begins at the centre. `columns` holds log-probabilities, (C, n); `counts` says for how many
+    rows each counts, (n,). LEAST_RIDGE is added to the ridge. More than MOST_CURVED parameters are found
+    without second derivatives, in at most `most` steps.
     """
-    loss = LinearLoss(columns, labels, counts, centre, ridge + TINY / float(counts.sum()))
-    # threads that wait for each other take a hundred times as long over products of so little
+    loss = LinearLoss(columns, labels, counts, centre, ridge + LEAST_RIDGE / float(counts.sum()))
+    # for such small products, several threads that wait for each other take a hundred times as long
     with one_thread():
         if centre.size <= MOST_CURVED:
             return least(loss, centre.ravel()).reshape(centre.shape)
-        options = {"gtol": FLAT, "ftol": 1e-15, "maxiter": most}
-        found = minimize(loss.value, centre.ravel(), jac=True, method="L-BFGS-B", options=options)
-        return np.asarray(found.x).reshape(centre.shape)
+        options = {"gtol": FLAT_GRADIENT, "ftol": 1e-15, "maxiter": most}
+        end = minimize(loss.value, centre.ravel(), jac=True, method="L-BFGS-B", options=options)
+        return np.asarray(end.x).reshape(centre.shape)
 
 
 def least(loss: LinearLoss, begin: Floats) -> Floats:
-    """The flat parameters of the least loss, searched for from `begin`, with second derivatives."""
+    """The flat parameters of the least loss; the search begins at `begin` and uses second derivatives."""
     if (sample := loss.sample()) is not None:
         begin = least(sample, begin)
         root = cholesky(sample.curve(begin), lower=True)
@@ -173,12 +183,12 @@ def least(loss: LinearLoss, begin: Floats) -> Floats:
             value, slope = loss.value(begin + solve_triangular(root, step, lower=True, trans=1))
             return value, solve_triangular(root, slope, lower=True)
 
-        options = {"gtol": FLAT, "ftol": 0.0, "maxiter": MOST_FROM_SAMPLE}
+        options = {"gtol": FLAT_GRADIENT, "ftol": 0.0, "maxiter": MOST_FROM_SAMPLE}
         end = minimize(moved, np.zeros_like(begin), jac=True, method="L-BFGS-B", options=options)
         begin = begin + solve_triangular(root, end.x, lower=True, trans=1)
         if end.success:
             return np.asarray(begin)
-    options = {"gtol": FLAT, "maxiter": MOST_STEPS}
+    options = {"gtol": FLAT_GRADIENT, "maxiter": MOST_SOLVER_STEPS}
     end = minimize(loss.value, begin, jac=True, hess=loss.curve, method="trust-exact", options=options)
     return np.asarray(end.x)
 
@@ -186,18 +196,18 @@ def least(loss: LinearLoss, begin: Floats) -> Floats:
 def softmax_of_logs(table: Floats, factors: Floats, offsets: Floats) -> Floats:
     """softmax(factors * log p + offsets) of each row, shape (n, C); factors (C,), or a matrix (C, C).
 
-    A row's answer does not depend on the rows beside it: BLAS would make it.
+    A row's answer does not depend on the other rows, as it would with products by BLAS.
     """
-    columns = np.log(table.T + FLOOR, order="C")
+    columns = np.log(table.T + ADDED_BEFORE_LOG, order="C")
     scores = columns * factors[:, None] if factors.ndim == 1 else product(factors, columns)
     return np.ascontiguousarray(softmax(scores + offsets[:, None], axis=0).T)
 
 
 class VectorScaling(ProbabilityRecalibrator):
-    """A factor and an offset for each class: softmax(w log p + b), of the least log loss.
+    """Learn a factor and an offset for each class: softmax(w log p + b), of the least log loss.
 
-    A ridge of a thousandth of a row, .001/n times half the squares of w - 1 and b, keeps numbers finite where
-    rows can be told apart.
+    A ridge of a thousandth of a row, .001/n times half the squares of w - 1 and b, keeps the numbers finite
+    where classes can be separated.
 
     Parameters
     ----------
@@ -217,41 +227,41 @@ class VectorScaling(ProbabilityRecalibrator):
     def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         centre = np.tile([1.0, 0.0], (table.shape[1], 1))
         rows = columns_of(table), labels, weights
-        found = best_linear(*rows, centre, np.zeros_like(centre))
-        self.factors_, self.offsets_ = np.ascontiguousarray(found.T)
+        parameters = best_linear(*rows, centre, np.zeros_like(centre))
+        self.factors_, self.offsets_ = np.ascontiguousarray(parameters.T)
 
     def _map(self, table: Floats) -> Floats:
         return softmax_of_logs(table, self.factors_, self.offsets_)
 
 
 PENALTIES = (0.01, 1.0, 100.0, 10_000.0)
-"""Off the diagonal; the best log loss on three folds of the fitted rows decides."""
+"""Choices for the penalty off the diagonal; the log loss on three folds of the fitted rows decides."""
 PULLED_INTERCEPT = 0.1
-"""Of the pull on factors: logarithms of probabilities are some times as large as 1."""
+"""The pull on offsets, as a part of that on factors: log-probabilities are several times as large as 1."""
 
 
 class DirichletCalibration(ProbabilityRecalibrator):
     """Correct classes taken for one another: softmax(W log p + b), penalties off W's diagonal and on b.
 
-    The log loss per row plus `off_diagonal` times the average square of W's off-diagonal entries plus
-    `intercept` times the average square of b (ODIR). Convex; solved from the identity by
-    scipy: up to 20 classes with second derivatives, for more without, by L-BFGS-B, which ends less near to
-    the minimum.
+    The map minimises the log loss per row plus `off_diagonal` times the average square of W's off-diagonal
+    entries plus `intercept` times the average square of b (ODIR). That is convex. The search begins at the
+    identity and uses second derivatives for up to 20 classes. For more classes it is L-BFGS-B, which ends
+    less near to the minimum.
 
-    With few rows for so many numbers `pull` holds the map near temperature scaling: to the sum of log losses
-    it adds pull/2 (W_cd - beta [c = d])^2 for each number of W, beta being the temperature's exponent, and a
-    tenth of pull/2 b_c^2: a normal prior of variance 1/pull.
+    If rows are few for so many numbers, `pull` holds the map near temperature scaling. To the sum of log
+    losses it adds pull/2 (W_cd - beta [c = d])^2 for each number of W, where beta is the temperature's
+    exponent, and a tenth of pull/2 b_c^2. That is a normal prior of variance 1/pull.
 
     Parameters
     ----------
     off_diagonal, intercept
         Weights of the two penalties, not negative.
     max_iterations
-        Of L-BFGS-B, for more than 20 classes.
+        The most iterations of L-BFGS-B, which is used for more than 20 classes.
     classes
         The labels that the columns stand for; None: 0..C-1.
     pull
-        How strongly numbers are pulled to those of temperature scaling, not negative.
+        How strongly the numbers are pulled to those of temperature scaling, not negative.
 
     Attributes
     ----------
@@ -291,8 +301,8 @@ class DirichletCalibration(ProbabilityRecalibrator):
         ridge[np.arange(k), np.arange(k)], ridge[:, k] = 0.0, 2.0 * self.intercept / k
         ridge[:, :k] += self.pull / n
         ridge[:, k] += PULLED_INTERCEPT * self.pull / n
-        found = best_linear(columns, labels, weights, start, ridge, self.max_iterations)
-        self.coef_, self.intercept_ = np.ascontiguousarray(found[:, :k]), found[:, k].copy()
+        parameters = best_linear(columns, labels, weights, start, ridge, self.max_iterations)
+        self.coef_, self.intercept_ = np.ascontiguousarray(parameters[:, :k]), parameters[:, k].copy()
 
     def _map(self, table: Floats) -> Floats:
         return softmax_of_logs(table, self.coef_, self.intercept_)
@@ -301,7 +311,7 @@ class DirichletCalibration(ProbabilityRecalibrator):
 class ChosenDirichlet(DirichletCalibration):
     """Dirichlet calibration that chooses its off-diagonal penalty on three folds, dealt by the seed.
 
-    Fitted: `off_diagonal_`, the penalty that was taken.
+    A fitted map has the penalty that was taken as `off_diagonal_`.
     """
 
     def __init__(self, seed: int = 0, classes: Sequence[Hashable] | None = None) -> None:
@@ -315,7 +325,7 @@ class ChosenDirichlet(DirichletCalibration):
 
 
 def best_penalty(table: Floats, labels: Ints, weights: Floats, seed: int = 0) -> float:
-    """Of the PENALTIES the one with the least log loss of held-out rows, on three folds."""
+    """The one of PENALTIES with the least log loss of held-out rows, on three folds."""
     table, labels, weights = merged_rows(table, labels, weights)
 
     def numbering(sets: Ints, first: Ints) -> Ints:
@@ -334,29 +344,32 @@ def best_penalty(table: Floats, labels: Ints, weights: Floats, seed: int = 0) ->
         for place, penalty in enumerate(PENALTIES):
             model = DirichletCalibration(penalty)
             model._fit_checked(table[fitted], labels[fitted], dealt.weights[inside])
-            said = model._mapped(table[held])[np.arange(len(held)), labels[held]]
-            losses[place] += np.average(log_costs(said), weights=dealt.weights[out])
+            label_probabilities = model._mapped(table[held])[np.arange(len(held)), labels[held]]
+            losses[place] += np.average(log_costs(label_probabilities), weights=dealt.weights[out])
     return PENALTIES[int(losses.argmin())]
 
 
-PRIOR = 3.0
-"""So many rows speak for each recalibrator beforehand: few rows leave the shares near each other."""
-STEPS = 100
+PRIOR_ROWS = 3.0
+"""The prior counts as this many rows for each recalibrator: with few rows the shares stay near each other."""
+MIXTURE_STEPS = 100
+"""Steps of expectation maximisation."""
 ROWS_A_CLASS = 30
-"""Fewer, and what is fitted without a fold errs otherwise than what is fitted to all: from 180 rows of ten
-digits folds thought too little of isotonic regression, and took the log loss from .490 to .515."""
+"""With fewer rows a class, shares are equal: maps fitted without a fold err in other ways than those fitted
+to all rows. On 180 rows of ten digits, folds thought too little of isotonic regression, and the shares they
+chose took the log loss from .490 to .515."""
 
 
 class AveragedCalibration(ProbabilityRecalibrator):
-    """The average of what several recalibrators say, each fitted to all rows, in shares that folds choose.
+    """Average the answers of several recalibrators, each fitted to all rows, in shares that folds choose.
 
-    Log loss and squared error are convex in the probabilities: the average's are never above the others',
-    averaged with these shares, and below the best of them where these err in different ways. One that rules
-    out what comes, as isotonic regression does with few rows, no longer makes the log loss infinite. What
-    RecalibratedClassifierCV takes by default; docs/recalibrated-classifier.md has the measurements.
+    Log loss and squared error are convex in the probabilities. So those of the average are never above the
+    average of the others', with these shares, and they are below the best of them if the recalibrators err in
+    different ways. One that gives 0 to a label that comes, as isotonic regression may with few rows, no
+    longer makes the log loss infinite. RecalibratedClassifierCV takes this map by default;
+    docs/recalibrated-classifier.md has the measurements.
 
-    The shares are those of the least log loss of held-out rows, with a Dirichlet prior that is worth three
-    rows for each recalibrator: a mixture's weights, found by expectation maximisation.
+    The shares are the weights of a mixture, found by expectation maximisation: those of the least log loss of
+    held-out rows, with a Dirichlet prior that is worth three rows for each recalibrator.
 
     Parameters
     ----------
@@ -366,18 +379,19 @@ class AveragedCalibration(ProbabilityRecalibrator):
     classes
         The labels that the columns stand for; None: 0..C-1.
     n_folds
-        Folds that choose the shares, of at most 20,000 rows, drawn at random. Rows are dealt in the order of
-        their probabilities, equal ones to the same fold but for forecasts of few values
-        (docs/recalibrate.md). 0, fewer than 30 rows a class, or than two a fold: equal shares.
+        The number of folds that choose the shares, on at most 20,000 rows, drawn at random. Rows are dealt in
+        the order of their probabilities, and equal rows go to the same fold, except for forecasts of few
+        values (docs/recalibrate.md). Shares are equal with 0 folds, with fewer than 30 rows a class, and with
+        fewer than two a fold.
 
     Attributes
     ----------
     shares_
-        What share each has, shape (M,); their sum is 1.
+        The share of each, shape (M,); their sum is 1.
     recalibrators_
-        The fitted ones; their classes are numbers.
+        The fitted recalibrators; their classes are 0..C-1.
     floor_
-        1/(C (n + 1)): where all of them give a class less than 1e-15, such a row p becomes
+        1/(C (n + 1)). If all recalibrators give a class less than 1e-15, such a row p becomes
         (n p + 1/C)/(n + 1), as if one more row had every class in equal parts. So no answer is 0.
 
     Examples
@@ -408,9 +422,9 @@ class AveragedCalibration(ProbabilityRecalibrator):
         parts = list(self.recalibrators) if isinstance(self.recalibrators, Iterable) else [self.recalibrators]
         if not parts:
             raise ValueError("recalibrators must be at least one, got none")
-        for one in parts:
-            if not isinstance(one, ProbabilityRecalibrator):
-                raise ValueError(f"recalibrators must be recalibrators of tables, got {one!r}")
+        for part in parts:
+            if not isinstance(part, ProbabilityRecalibrator):
+                raise ValueError(f"recalibrators must be recalibrators of tables, got {part!r}")
 
     def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         table, labels, weights = merged_rows(as_doubles(table), labels, weights)
@@ -419,7 +433,8 @@ class AveragedCalibration(ProbabilityRecalibrator):
             chosen = [TemperatureScaling(), VectorScaling(), PerClassIsotonic()]
         self.shares_ = self._chosen_shares(chosen, table, labels, weights)
         self.floor_ = least_probability(weights.sum(), table.shape[1])
-        self.recalibrators_ = [clone(one)._fit_checked(table, labels, weights) for one in chosen]
+        rows = table, labels, weights
+        self.recalibrators_ = [clone(recalibrator)._fit_checked(*rows) for recalibrator in chosen]
 
     def _chosen_shares(
         self, chosen: Sequence[ProbabilityRecalibrator], table: Floats, labels: Ints, weights: Floats
@@ -427,12 +442,12 @@ class AveragedCalibration(ProbabilityRecalibrator):
         equal = np.full(len(chosen), 1.0 / len(chosen))
         if len(chosen) == 1 or not self.n_folds or weights.sum() < ROWS_A_CLASS * table.shape[1]:
             return equal
-        if len(table) > MOST_ROWS:
-            rows = np.random.default_rng(0).choice(len(table), MOST_ROWS, replace=False)
+        if len(table) > MOST_CHOOSING_ROWS:
+            rows = np.random.default_rng(0).choice(len(table), MOST_CHOOSING_ROWS, replace=False)
             table, labels, weights = table[rows], labels[rows], weights[rows]
 
         def numbering(sets: Ints, first: Ints) -> Ints:
-            # in the order of their probabilities
+            # sets are dealt to folds in turn, in the order of their probabilities
             return np.lexsort(np.round(table[first], DIGITS).T[::-1]).argsort() % self.n_folds
 
         sets = same_rows(table, digits=DIGITS)
@@ -441,31 +456,32 @@ class AveragedCalibration(ProbabilityRecalibrator):
         if not tell_enough(dealt, self.n_folds):
             return equal
         table, labels, weights = table[dealt.rows], labels[dealt.rows], dealt.weights
-        said = np.empty((len(chosen), len(table)))
+        label_probabilities = np.empty((len(chosen), len(table)))
         for fold in range(dealt.n_folds):
             out, rows = dealt.fold == fold, dealt.fold != fold
-            for each, one in zip(said, chosen, strict=True):
-                model = clone(one)._fit_checked(table[rows], labels[rows], weights[rows])
-                each[out] = model._map(table[out])[np.arange(out.sum()), labels[out]]
-        return best_shares(said, weights)
+            for row, recalibrator in zip(label_probabilities, chosen, strict=True):
+                model = clone(recalibrator)._fit_checked(table[rows], labels[rows], weights[rows])
+                row[out] = model._map(table[out])[np.arange(out.sum()), labels[out]]
+        return best_shares(label_probabilities, weights)
 
     def _map(self, table: Floats) -> Floats:
-        answers = (one._map(table) for one in self.recalibrators_)
-        mixed = np.sum([share * one for share, one in zip(self.shares_, answers, strict=True)], axis=0)
+        answers = (recalibrator._map(table) for recalibrator in self.recalibrators_)
+        mixed = np.sum([share * answer for share, answer in zip(self.shares_, answers, strict=True)], axis=0)
         sure = mixed.min(axis=1) < CLIP
         mixed[sure] = floored(mixed[sure], self.floor_)
         return np.asarray(mixed)
 
 
-def best_shares(said: Floats, counts: Floats) -> Floats:
-    """The shares of the least log loss, shape (M,), held together by the PRIOR.
+def best_shares(label_probabilities: Floats, counts: Floats) -> Floats:
+    """The shares of the least log loss, shape (M,), pulled together by a prior of PRIOR_ROWS.
 
-    `said` (M, n): what each of M gave to what came; `counts` (n,): for how many rows each counts.
+    `label_probabilities`, (M, n), holds what each of M recalibrators gave to the label that came; `counts`,
+    (n,), says for how many rows each counts.
     """
-    said = np.maximum(said, CLIP)
-    shares = np.full(len(said), 1.0 / len(said))
-    for _ in range(STEPS):
-        parts = shares[:, None] * said
-        owed = (counts * parts / parts.sum(axis=0)).sum(axis=1) + PRIOR
-        shares = owed / owed.sum()
+    label_probabilities = np.maximum(label_probabilities, CLIP)
+    shares = np.full(len(label_probabilities), 1.0 / len(label_probabilities))
+    for _ in range(MIXTURE_STEPS):
+        parts = shares[:, None] * label_probabilities
+        expected_rows = (counts * parts / parts.sum(axis=0)).sum(axis=1) + PRIOR_ROWS
+        shares = expected_rows / expected_rows.sum()
     return np.asarray(shares)

@@ -1,4 +1,7 @@
-"""Maps of few numbers: temperature scaling, beta calibration and isotonic regression."""
+"""Maps that learn few numbers or a curve: temperature scaling, beta calibration, isotonic regression.
+
+Each maps a row by itself. Fitted numbers are those of the least log loss; curves are scikit-learn's.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +18,27 @@ from onlinecal.recalibration.flooring import floored, spread_rest
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.threads import one_thread
 
-FLOOR = 1e-12
+ADDED_BEFORE_LOG = 1e-12
 """Added to probabilities before their logarithm, as scikit-learn does."""
-LARGEST_LOG = 10.0
-CLOSE = 1e-10
-"""To which the logarithm of the exponent is found."""
-NEAR = 0.03
-"""How far that of a sample may be from that of all rows, without a search of the whole range."""
+LARGEST_LOG_BETA = 10.0
+"""The exponent's logarithm is searched for between minus this and this."""
+LOG_BETA_TOLERANCE = 1e-10
+"""How exactly the logarithm of the exponent is found."""
+SAMPLE_LOG_BETA_ERROR = 0.03
+"""How far from a sample's value that of all rows is searched for before the whole range is searched."""
 
-CURVED = 20_000
-"""Rows whose second derivatives are computed; of more, a sample of so many is. It also begins a sigmoid."""
-FLAT = 1e-8
-"""The length of a gradient, per row, where a search ends."""
+MOST_CURVED_ROWS = 20_000
+"""The most rows of which second derivatives are computed; of more, a sample of this many begins the
+search."""
+FLAT_GRADIENT = 1e-8
+"""A search ends where the gradient, per row, is no longer than this."""
 
 
 class TemperatureScaling(ProbabilityRecalibrator):
-    """One number makes rows surer or less sure: p_c becomes proportional to p_c^beta, of least log loss.
+    """Make rows surer or less sure by one number: p_c becomes proportional to p_c^beta, of least log loss.
 
-    The same map as scikit-learn's CalibratedClassifierCV(method="temperature") around these probabilities;
-    that one needs every class among the labels, this one does not.
+    This is the map of scikit-learn's CalibratedClassifierCV(method="temperature") around these probabilities.
+    It does not need every class among the labels, as scikit-learn's does.
 
     Parameters
     ----------
@@ -68,37 +73,38 @@ class TemperatureScaling(ProbabilityRecalibrator):
 
 def tempered(table: Floats, inverse_temperature: float) -> Floats:
     """Rows proportional to p^beta, shape (n, C)."""
-    return np.asarray(softmax(inverse_temperature * np.log(table + FLOOR), axis=1))
+    return np.asarray(softmax(inverse_temperature * np.log(table + ADDED_BEFORE_LOG), axis=1))
 
 
 def columns_of(table: Floats) -> Floats:
-    """log(p + FLOOR) of a table (n, C) of floats of any precision, as columns (C, n)."""
+    """log(p + 1e-12) of a table (n, C) of floats of any precision, as columns (C, n)."""
     columns = np.empty(table.shape[::-1])
     for rows in pieces(table):
-        columns[:, rows] = np.log(as_doubles(table[rows]).T + FLOOR)
+        columns[:, rows] = np.log(as_doubles(table[rows]).T + ADDED_BEFORE_LOG)
     return columns
 
 
 def best_factor(columns: Floats, labels: Ints, counts: Floats) -> float:
     """The beta of the least log loss, in [exp(-10), exp(10)], to nine digits.
 
-    From log-probabilities as columns (C, n), labels, and for how many rows each counts. The log loss is
-    convex in beta: its slope changes its sign once. Of many rows a sample says where to look.
+    `columns` holds log-probabilities, (C, n); `counts` says for how many rows each counts, (n,). The log loss
+    is convex in beta, so that its slope changes its sign once. If there are many rows, a sample shows where
+    to look.
     """
 
     @cache
     def slope(log_beta: float) -> float:
         return _slope(columns, labels, counts, math.exp(log_beta))
 
-    low, high = -LARGEST_LOG, LARGEST_LOG
+    low, high = -LARGEST_LOG_BETA, LARGEST_LOG_BETA
     if len(labels) > SAMPLED:
         rows = sampled_rows(len(labels))
         near = math.log(best_factor(columns[:, rows], labels[rows], counts[rows]))
-        ends = max(low, near - NEAR), min(high, near + NEAR)
+        ends = max(low, near - SAMPLE_LOG_BETA_ERROR), min(high, near + SAMPLE_LOG_BETA_ERROR)
         low, high = ends if slope(ends[0]) <= 0.0 <= slope(ends[1]) else (low, high)
     if slope(low) >= 0.0 or slope(high) <= 0.0:
         return math.exp(low if slope(low) >= 0.0 else high)
-    return math.exp(brentq(slope, low, high, xtol=CLOSE))
+    return math.exp(brentq(slope, low, high, xtol=LOG_BETA_TOLERANCE))
 
 
 def _slope(columns: Floats, labels: Ints, counts: Floats, beta: float) -> float:
@@ -115,11 +121,11 @@ def _slope(columns: Floats, labels: Ints, counts: Floats, beta: float) -> float:
 
 
 class BetaCalibration(ProbabilityRecalibrator):
-    """A beta map for each class against the rest, then rows are divided by their sums.
+    """Apply a beta map to each class against the rest, and then divide rows by their sums.
 
-    log(q/(1 - q)) = a log p - b log(1 - p) + c with a, b >= 0, of the least log loss; the identity is
-    a = b = 1, c = 0. Labels are mixed with one half at the weight of one row, (n y + 1/2)/(n + 1): without
-    that a class that never comes, or that p tells without an error, would have no finite solution.
+    The map is log(q/(1 - q)) = a log p - b log(1 - p) + c with a, b >= 0, of the least log loss; the identity
+    is a = b = 1, c = 0. Labels are mixed with one half at the weight of one row, (n y + 1/2)/(n + 1). Without
+    that there would be no finite solution for a class that never comes, or that p predicts without an error.
 
     Parameters
     ----------
@@ -157,53 +163,55 @@ class BetaCalibration(ProbabilityRecalibrator):
         raised = np.column_stack(
             [expit((logarithms(p) * abc).sum(axis=1)) for p, abc in zip(table.T, self.coef_, strict=True)]
         )
-        # far below the least double expit is 0: such a row says nothing
-        raised += FLOOR
+        # expit underflows to 0 for very small log odds; a row with 0 for all classes becomes uniform
+        raised += ADDED_BEFORE_LOG
         return raised / raised.sum(axis=1, keepdims=True)
 
 
 def logarithms(p: Floats) -> Floats:
-    """ln p, -ln(1 - p) and 1 of probabilities, shape (n, 3), of 0 and 1 near enough to them."""
-    return np.column_stack([np.log(p + FLOOR), -np.log(1.0 - p + FLOOR), np.ones(len(p))])
+    """ln p, -ln(1 - p) and 1 for each probability, shape (n, 3); 1e-12 is added inside the logarithms."""
+    logs = np.log(p + ADDED_BEFORE_LOG), -np.log(1.0 - p + ADDED_BEFORE_LOG)
+    return np.column_stack([*logs, np.ones(len(p))])
 
 
 def best_sigmoid(
-    seen: Floats, y: Floats, weights: Floats, shared: Ints, prior: float, least: float | None = None
+    inputs: Floats, y: Floats, weights: Floats, shared: Ints, prior: float, least: float | None = None
 ) -> Floats:
-    """The a, b, c of the least log loss of sigmoids of a, b, c times what is seen, shape (n, 3).
+    """The a, b, c for which the sigmoids of their products with `inputs`, (n, 3), have the least log loss.
 
-    Searched for from the identity (1, 1, 0), with a pull to it, prior/2 times the squared distance. `shared`
-    says which unknown each of the three is, -1 for one that stays; none of a and b is below `least`. Of many
-    rows a sample says where to begin. Outcomes y lie in [0, 1].
+    The search begins at the identity (1, 1, 0), and prior/2 times the squared distance to it is added to the
+    loss. `shared` holds for each of the three the number of its unknown, or -1 if it stays as in the
+    identity; coefficients with the same number are equal. Neither a nor b goes below `least`. If there are
+    many rows, a sample shows where to begin. Outcomes y lie in [0, 1].
     """
     identity = np.array([1.0, 1.0, 0.0])
     unknown = (shared[:, None] == np.arange(shared.max() + 1)).astype(np.float64)
     fixed = np.where(shared < 0, identity, 0.0)
-    # of those that are shared the first stands for all
+    # the first of the coefficients that share an unknown stands for all of them
     first = unknown.argmax(axis=0)
     centre = begin = identity[first]
-    if len(seen) > CURVED:
-        some = sampled_rows(len(seen), CURVED)
-        begin = best_sigmoid(seen[some], y[some], weights[some], shared, prior, least)[first]
-    features, given, rows = seen @ unknown, seen @ fixed, float(weights.sum())
+    if len(inputs) > MOST_CURVED_ROWS:
+        some = sampled_rows(len(inputs), MOST_CURVED_ROWS)
+        begin = best_sigmoid(inputs[some], y[some], weights[some], shared, prior, least)[first]
+    features, fixed_part, rows = inputs @ unknown, inputs @ fixed, float(weights.sum())
 
     def loss(x: Floats) -> tuple[float, Floats]:
-        odds, away = features @ x + given, x - centre
+        odds, away = features @ x + fixed_part, x - centre
         value = weights @ (np.logaddexp(0.0, odds) - y * odds) + prior / 2.0 * away @ away
         return float(value) / rows, (features.T @ (weights * (expit(odds) - y)) + prior * away) / rows
 
     bounds = [(least if coefficient < 2 else None, None) for coefficient in first.tolist()]
     with one_thread():
-        options = {"gtol": FLAT, "ftol": 0.0}
+        options = {"gtol": FLAT_GRADIENT, "ftol": 0.0}
         end = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(fixed + unknown @ end.x)
 
 
 class PerClassIsotonic(ProbabilityRecalibrator):
-    """An isotonic regression for each class against the rest, then rows are divided by their sums.
+    """Apply an isotonic regression to each class against the rest, and then divide rows by their sums.
 
-    What scikit-learn's CalibratedClassifierCV(method="isotonic") does to probabilities; rows whose sum is 0
-    become uniform.
+    This is what scikit-learn's CalibratedClassifierCV(method="isotonic") does to probabilities. Rows whose
+    sum is 0 become uniform.
 
     Parameters
     ----------
@@ -215,7 +223,7 @@ class PerClassIsotonic(ProbabilityRecalibrator):
     curves_
         scikit-learn's IsotonicRegression of each class.
     floor_
-        What a probability of 0 becomes: 0, as a start of other recalibrators 1/(C (n + 1)).
+        The probability that 0 becomes: 0, but 1/(C (n + 1)) as the start of another recalibrator.
     """
 
     floor_ = 0.0
@@ -236,18 +244,18 @@ class PerClassIsotonic(ProbabilityRecalibrator):
 
 
 def isotonic_curve() -> IsotonicRegression:
-    """From a probability to the frequency among rows that have it, unfitted."""
+    """An unfitted isotonic regression from a probability to the frequency among rows that have it."""
     return IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
 
 
 class TopLabelIsotonic(ProbabilityRecalibrator):
-    """The largest probability goes through an isotonic regression of being right; the others share the rest.
+    """Map the largest probability by an isotonic regression of being right; the others share the rest.
 
     The others keep their proportions (equal shares if all are zero), but none gets as much as the confidence,
     so that the class on top stays on top. Only a confidence below 1/C cannot be the largest of C
-    probabilities: then the proportions stand, and another class leads. Where the regression says 0 or 1, some
-    class would get exactly 0: with n rows confidences stay between 1/(n + 1) and n/(n + 1), which changes no
-    other value of the regression.
+    probabilities: then the proportions stand, and another class leads. Where the regression gives 0 or 1,
+    some class would get exactly 0. So confidences stay between 1/(n + 1) and n/(n + 1) for n rows, which
+    changes no other value of the regression.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Recalibration for decisions."""
+"""Recalibration for decisions: loss tables, the rounds of the algorithm, and the recalibrator."""

@@ -1,7 +1,8 @@
-"""Decision makers by their loss tables: random ones, ones that may refrain, and a clinic's own from a file.
+"""Loss tables of decision makers: random ones, ones who may refrain, and tables with names from a file.
 
 A loss table has one row per action and one column per class, shape (K, C): l[a, c] is the loss of action a
-when the class is c. A family is a stack of tables, (n_losses, K, C).
+when the class is c. A family is a stack of tables, (n_losses, K, C). A `LossTable` is checked when it is made
+and never changes.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, seed: i
 
 
 def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
-    """Loss tables: name a class, or say "I do not know" at a price; L_r, shape (len(costs), C + 1, C).
+    """Loss tables for naming a class or saying "I do not know" at a price; L_r, shape (len(costs), C + 1, C).
 
     C is `n_classes`; `costs` are the prices beta of not answering, shape (n,), each in [0, 1].
     Action a < C names class a: loss 0 if it is right, 1 if not. Action C refrains: loss beta. Probabilities
@@ -63,7 +64,7 @@ def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
 
 
 def classwise_losses(n_classes: int, false_alarms: ArrayLike = PRICES, misses: ArrayLike = PRICES) -> Floats:
-    """Loss tables about one class c: say yes, no, or refrain at price 1; L_cr, shape (C A B, 3, C).
+    """Loss tables for a yes or no about one class, or refraining at price 1; L_cr, shape (C A B, 3, C).
 
     C is `n_classes`; `false_alarms` and `misses` are the prices of the two errors, shapes (A,) and (B,).
     For each class c, false alarm price and miss price: action 0 (yes) costs the false alarm's price when the
@@ -87,7 +88,7 @@ def classwise_losses(n_classes: int, false_alarms: ArrayLike = PRICES, misses: A
 
 @dataclass(frozen=True, eq=False)
 class LossTable:
-    """A decision maker: what each action costs for each class, with names.
+    """A decision maker: the cost of each action for each class, with names.
 
     Attributes
     ----------
@@ -101,7 +102,7 @@ class LossTable:
     Raises
     ------
     ValueError
-        Values that are no finite table, names that repeat or do not fit.
+        If the values are not a finite table, or names repeat or are not as many as rows or columns.
 
     Examples
     --------
@@ -139,11 +140,11 @@ class LossTable:
         return decision_losses(probabilities, labels, self.values)
 
     def gap(self, probabilities: ArrayLike, labels: ArrayLike) -> float:
-        """The difference of the two relative to the loss; see `decision_loss_gap`."""
+        """How far predicted and true loss differ, relative to the loss; see `decision_loss_gap`."""
         return float(decision_loss_gap(probabilities, labels, self.values)[0])
 
     def write_csv(self, path: str | Path) -> None:
-        """One line per action: its name, then its loss for each class; class names in the first line."""
+        """Write class names in the first line, then a line per action with its name and its losses."""
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["action", *self.classes])
@@ -152,12 +153,13 @@ class LossTable:
 
     @classmethod
     def read_csv(cls, path: str | Path) -> LossTable:
-        """Read what `write_csv` writes; `#` starts a comment line.
+        """Read a file as `write_csv` writes it; lines that begin with `#` are comments.
 
         Raises
         ------
         ValueError
-            A cell that is no number, a line of another length, no actions; names the line.
+            For a cell that is not a number, a line of another length, or a file without actions. The error
+            names the line.
         """
         with open(path, newline="", encoding="utf-8-sig") as file:
             lines = [

@@ -1,6 +1,6 @@
-"""Decision recalibration in scikit-learn's conventions, and its maps as arrays that outlive a process.
+"""Decision recalibration in scikit-learn's conventions, and saving of fitted models as plain arrays.
 
-The predictor with one forecast per action: all that one decision maker needs to know.
+`CompressedPredictor` has one forecast per action, which is all that one decision maker needs to know.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from onlinecal.measures.decision.losses import Partition, bayes_decisions, check
 from onlinecal.recalibration.classical.temperature import PerClassIsotonic, isotonic_curve
 from onlinecal.recalibration.decision.rounds import (
     Descent,
+    DescentFold,
     Finder,
-    Fold,
     HeldOut,
-    Progress,
     Round,
+    RoundProgress,
     WorstOfAllLosses,
     WorstOfGivenLosses,
     course_of,
@@ -38,10 +38,10 @@ from onlinecal.recalibration.flooring import floored, least_probability
 from onlinecal.recalibration.folds import merged_rows
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.recalibration.starting import (
-    MODELS,
-    Rows,
+    START_MODELS,
     Start,
     StartedRecalibrator,
+    StartedRows,
     fitted_start,
     started,
 )
@@ -49,32 +49,35 @@ from onlinecal.tables.columns import check_probability_rows
 from onlinecal.validation import check_choice, check_count, check_positive
 from onlinecal.version import STATE_FORMAT, check_format
 
-Step = Literal["shrunk", "full"]
-STEPS: tuple[Step, ...] = get_args(Step)
+StepSize = Literal["shrunk", "full"]
+STEP_SIZES: tuple[StepSize, ...] = get_args(StepSize)
 N_WATCHED = 200
-"""Random decision makers watched on held-out rows."""
+"""How many random decision makers are watched on held-out rows."""
 STEP_LENGTH = 0.5
+"""The factor by which a "shrunk" step is shortened."""
 MOST_CAUTIOUS_ROUNDS = 32
+"""The most rounds by default if folds are held out."""
 PLAIN_KINDS = "biufUS"
-NUMBERS = ("share_", "keep_", "limit_", "floor_", "reached_", "n_features_in_")
-"""What a fitted model has of single numbers."""
-CURVE = ("X_thresholds_", "y_thresholds_")
+"""Kinds of numpy's types that can be saved without pickling."""
+SAVED_NUMBERS = ("share_", "keep_", "limit_", "floor_", "reached_", "n_features_in_")
+"""The attributes of a fitted model that are single numbers."""
+CURVE_ARRAYS = ("X_thresholds_", "y_thresholds_")
 
 
 def to_arrays(model: DecisionRecalibrator) -> dict[str, np.ndarray]:
-    """A fitted model as arrays of numbers and texts; what was asked of it, and single numbers, as JSON.
+    """A fitted model as arrays of numbers and texts; parameters and single numbers are JSON in one text.
 
-    Weights and steps of all rounds are stacked; `regions` tells how many rows each round has.
+    Weights and steps of all rounds are stacked; `regions` holds how many rows each round has in them.
     """
     classes = np.asarray(model.classes_)
     if classes.dtype.kind not in PLAIN_KINDS:
         raise ValueError(f"classes must be plain numbers or texts to be saved, got {classes[0]!r}")
     rounds, none = model.rounds_, np.zeros((0, model.n_features_in_))
-    asked = {**model.get_params(), "classes": model.classes is not None}
-    said = {"parameters": asked, "numbers": {name: getattr(model, name) for name in NUMBERS}}
+    parameters = {**model.get_params(), "classes": model.classes is not None}
+    described = {"parameters": parameters, "numbers": {name: getattr(model, name) for name in SAVED_NUMBERS}}
     arrays = {
         "format": np.array(STATE_FORMAT),
-        "said": np.array(json.dumps(said, default=lambda value: value.tolist())),
+        "said": np.array(json.dumps(described, default=lambda value: value.tolist())),
         "classes": classes,
         "regions": np.array([len(each.step) for each in rounds], dtype=np.int64),
         "hard": np.array([each.partition.hard for each in rounds], dtype=np.bool_),
@@ -84,11 +87,11 @@ def to_arrays(model: DecisionRecalibrator) -> dict[str, np.ndarray]:
         "start": np.array(model.start_name_),
     }
     fitted = {} if model.start_ is None else vars(model.start_).items()
-    arrays |= {f"start {name}": np.array(value) for name, value in fitted if name in PARTS}
+    arrays |= {f"start {name}": np.array(value) for name, value in fitted if name in START_ARRAYS}
     if isinstance(model.start_, PerClassIsotonic):
-        for name in CURVE:
-            # of different lengths
-            arrays |= {f"{name} {c}": getattr(one, name) for c, one in enumerate(model.start_.curves_)}
+        for name in CURVE_ARRAYS:
+            # an array for each class, since curves have different lengths
+            arrays |= {f"{name} {c}": getattr(curve, name) for c, curve in enumerate(model.start_.curves_)}
     if hasattr(model, "feature_names_in_"):
         arrays["columns"] = np.array(list(model.feature_names_in_))
     if model.held_out_ is not None:
@@ -96,34 +99,34 @@ def to_arrays(model: DecisionRecalibrator) -> dict[str, np.ndarray]:
     return arrays
 
 
-PARTS = ("inverse_temperature_", "factors_", "offsets_", "coef_", "intercept_", "floor_")
-"""The numbers that starts consist of, besides curves."""
+START_ARRAYS = ("inverse_temperature_", "factors_", "offsets_", "coef_", "intercept_", "floor_")
+"""The attributes of which fitted starts consist, besides curves."""
 
 
 def from_arrays(arrays: dict[str, np.ndarray]) -> DecisionRecalibrator:
     """The fitted model that `to_arrays` described."""
-    said = json.loads(arrays["said"].item())
-    classes = arrays["classes"].tolist() if said["parameters"]["classes"] else None
-    model = DecisionRecalibrator(**{**said["parameters"], "classes": classes})
-    for name, number in said["numbers"].items():
+    described = json.loads(arrays["said"].item())
+    classes = arrays["classes"].tolist() if described["parameters"]["classes"] else None
+    model = DecisionRecalibrator(**{**described["parameters"], "classes": classes})
+    for name, number in described["numbers"].items():
         setattr(model, name, number)
     model.classes_, k = arrays["classes"], model.n_features_in_
     model.start_ = None
     if (name := arrays["start"].item()) != "none":
-        start: Any = MODELS[name]()
-        for part in PARTS:
+        start: Any = START_MODELS[name]()
+        for part in START_ARRAYS:
             if (value := arrays.get(f"start {part}")) is not None:
                 setattr(start, part, value if value.ndim else value.item())
         if isinstance(start, PerClassIsotonic):
-            # a curve that rises already is its own isotonic regression
-            points = ((arrays[f"{name} {c}"] for name in CURVE) for c in range(k))
+            # the isotonic regression of a curve that rises is the curve itself
+            points = ((arrays[f"{name} {c}"] for name in CURVE_ARRAYS) for c in range(k))
             start.curves_ = [isotonic_curve().fit(x, y) for x, y in points]
         start.n_features_in_, start.classes_ = k, np.arange(k)
         model.start_ = start
     ends = np.cumsum(arrays["regions"])[:-1]
     weights, steps = (np.split(arrays[name], ends) for name in ("weights", "steps"))
     model.rounds_ = [
-        # of no rounds numpy makes one empty part
+        # without rounds np.split still returns one empty part
         Round(Partition(w, is_hard), step)
         for w, is_hard, step in zip(weights, arrays["hard"].tolist(), steps, strict=False)
     ]
@@ -136,16 +139,16 @@ def from_arrays(arrays: dict[str, np.ndarray]) -> DecisionRecalibrator:
 
 
 def history_of(rounds: Sequence[tuple[float, float, float]]) -> Any:
-    """Progress by round, a structured array."""
-    return np.array(list(rounds), dtype=[(name, np.float64) for name in Progress._fields])
+    """The progress of all rounds as a structured array."""
+    return np.array(list(rounds), dtype=[(name, np.float64) for name in RoundProgress._fields])
 
 
 @dataclass(frozen=True, eq=False)
 class CompressedPredictor:
     """One forecast for each action: a row gets the mean of its action's rows, E[p(X) | d(p(X)) = d(p(x))].
 
-    A mean of probabilities for which an action is best has that action as its best again, so every decision
-    of this loss is kept, and its expected loss. If the mean error on each action's region is zero, as
+    If an action is best for all of some probabilities it is also best for their mean. So every decision of
+    this loss is kept, and so is its expected loss. If the mean error on each action's region is zero, as
     decision calibration for all losses with K actions demands, then the predictor is distribution calibrated:
     among rows with forecast q, labels have distribution q.
 
@@ -208,7 +211,7 @@ class DecisionRecalibrator(StartedRecalibrator):
     max_rounds
         None: K / epsilon^2 (what the paper proves to suffice), or 32 with folds if that is less.
     seed
-        Of searches, folds and halves.
+        The seed of searches, folds and halves.
     start, share, keep, limit, classes
         As of `LpRecalibrator`; share=None is 1 without folds.
     step
@@ -299,7 +302,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         max_rounds: int | None = None,
         seed: int = 0,
         start: Start = "auto",
-        step: Step = "shrunk",
+        step: StepSize = "shrunk",
         n_folds: int = 5,
         n_starts: int = 1,
         warm_start: bool = False,
@@ -345,7 +348,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         self.n_actions = check_count(self.n_actions, "n_actions")
         check_positive(self.epsilon, "epsilon")
         check_choice(self.partition, PARTITIONS, "partition")
-        check_choice(self.step, STEPS, "step")
+        check_choice(self.step, STEP_SIZES, "step")
         if not isinstance(self.floor, (bool, np.bool_)):
             raise ValueError(f"floor must be True or False, got {self.floor!r}")
         self.n_starts = check_count(self.n_starts, "n_starts")
@@ -357,8 +360,8 @@ class DecisionRecalibrator(StartedRecalibrator):
         k, n_rows = table.shape[1], total_of(weights)
         losses = None if self.losses is None else check_losses(self.losses, k)
         if n_rows < 2 * max(self.n_folds, 1):
-            said = "" if (weights == 1.0).all() else " (the sum of the weights)"
-            raise ValueError(f"P must have at least {2 * max(self.n_folds, 1)} rows, got {n_rows:g}{said}")
+            remark = "" if (weights == 1.0).all() else " (the sum of the weights)"
+            raise ValueError(f"P must have at least {2 * max(self.n_folds, 1)} rows, got {n_rows:g}{remark}")
         least = least_probability(weights.sum(), k) if self.floor else 0.0
         find: Finder
         if losses is None:
@@ -374,47 +377,47 @@ class DecisionRecalibrator(StartedRecalibrator):
             return float((loss_gaps(*mean_losses(table, labels, watched, weights), watched) ** 2).mean())
 
         def begin(
-            rows: Ints, mine: Floats, stream: int
+            rows: Ints, fitted_weights: Floats, stream: int
         ) -> tuple[ProbabilityRecalibrator | None, Floats, Descent]:
-            """Start and rounds, when only these rows are fitted, and what the start makes of them."""
+            """The start and the rounds fitted to these rows only, and these rows after the start."""
             if warm:
                 start, begun = self.start_, started(self.start_, table[rows])
             else:
-                start, begun = fitted_start(model, table[rows], labels[rows], mine)
-            *_, now = replay(begun, earlier)
+                start, begun = fitted_start(model, table[rows], labels[rows], fitted_weights)
+            *_, corrected = replay(begun, earlier)
             length, seed = STEP_LENGTH if self.step == "shrunk" else None, [self.seed, 3, stream]
-            return start, begun, Descent(now, labels[rows], find, length, seed, mine)
+            return start, begun, Descent(corrected, labels[rows], find, length, seed, fitted_weights)
 
-        folds: list[Fold] = []
-        for rows, mine, out, *counts in self._deciding_folds(table, labels, weights):
-            start, _, descent = begin(rows, mine, 1)
+        folds: list[DescentFold] = []
+        for rows, fitted_weights, out, *counts in self._deciding_folds(table, labels, weights):
+            start, _, descent = begin(rows, fitted_weights, 1)
             begun = started(start, table[out])
-            *_, now = replay(begun, earlier)
-            folds.append(Fold(descent, begun, now, labels[out], *counts))
+            *_, corrected = replay(begun, earlier)
+            folds.append(DescentFold(descent, begun, corrected, labels[out], *counts))
         self.held_out_ = course_of(folds, self.epsilon, most, error) if folds else None
         most = most if self.held_out_ is None else self.held_out_.best
         self.start_, begun, descent = begin(np.arange(len(table)), weights, 0)
-        history: list[Progress] = []
+        history: list[RoundProgress] = []
         while len(descent.rounds) < most and (progress := descent.advance(self.epsilon)) is not None:
             history.append(progress)
         self.reached_, self.history_ = descent.reached, history_of([*history, descent.progress()])
         self.rounds_ = [*earlier, *descent.rounds]
         self.n_rounds_, self.floor_ = len(self.rounds_), least
-        whole = Rows(begun, floored(descent.table, least), labels, weights, weights)
+        whole = StartedRows(begun, floored(descent.table, least), labels, weights, weights)
         held_out = (
-            Rows(one.begun, floored(one.after(most), least), one.labels, one.weights, one.blocks)
-            for one in folds
+            StartedRows(fold.begun, floored(fold.after(most), least), fold.labels, fold.weights, fold.blocks)
+            for fold in folds
         )
         self._mix(held_out, lambda: [whole], error)
         self._fitted = self._answers(begun, whole.corrected), weights
 
     def _watched(self, losses: Floats | None, k: int) -> Floats:
-        """The decision makers that are watched on held-out rows: the given ones, or random ones."""
+        """The decision makers whose gaps are measured on held-out rows: the given ones, or random ones."""
         shape = N_WATCHED, max(2, self.n_actions), k
         return np.random.default_rng([self.seed, 1]).standard_normal(shape) if losses is None else losses
 
     def _most_rounds(self, losses: Floats | None) -> int:
-        """How many rounds there can be, whatever held-out rows say."""
+        """An upper bound on the number of rounds, before held-out rows are asked."""
         if self.max_rounds is not None:
             return self.max_rounds
         n_actions = max(2, self.n_actions if losses is None else losses.shape[1])
@@ -486,7 +489,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         NotFittedError
             Before `fit`.
         ValueError
-            Labels that are no plain numbers or texts.
+            If labels are not plain numbers or texts.
         """
         check_is_fitted(self, "rounds_")
         contents: dict[str, Any] = to_arrays(self)
@@ -495,18 +498,18 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     @classmethod
     def load(cls, path: str | Path) -> DecisionRecalibrator:
-        """Read what `save` wrote; maps probabilities to the same bits.
+        """Read a model that `save` wrote; it maps probabilities to the same bits.
 
         Raises
         ------
         ValueError
-            A file that is none of these.
+            If the file is not one that `save` wrote.
         """
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = dict(file)
-                found = arrays["format"].tolist()
+                written_format = arrays["format"].tolist()
         except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} is no file of a decision recalibrator: {error}") from error
-        check_format(f"the decision recalibrator of {path}", found)
+            raise ValueError(f"{path} is not a file of a decision recalibrator: {error}") from error
+        check_format(f"the decision recalibrator of {path}", written_format)
         return from_arrays(arrays)

@@ -33,19 +33,19 @@ from onlinecal.recalibration.folds import DIGITS, divided, same_rows, single_row
 from onlinecal.recalibration.probability_recalibrator import weighted
 
 Finder = Callable[[Floats, Floats, float, np.random.Generator], Found]
-"""From a table (n, C), p - Y and epsilon: the worst error found, and its partition."""
+"""Finds the worst error and its partition, for a table (n, C), p - Y, epsilon and random numbers."""
 
 QUICK_ITERATIONS = 30
-"""Gradient steps per climb while more than epsilon is found."""
+"""Gradient steps per climb of a quick search."""
 MOST_SEARCHED = 20_000
-"""Of more rows so many, drawn at random, are searched; what is found is measured on all."""
+"""Of more rows this many, drawn at random, are searched; the partition found is measured on all."""
 SMALLEST_EIGENVALUE = 1e-9
-"""Directions of b with less mass than this, relative to the most, are not corrected: the pseudo-inverse."""
+"""Directions of b with less mass than this part of the largest are not corrected, as by a pseudo-inverse."""
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """One correction: a partition of the probabilities as they stand, what is added on its regions (K, C)."""
+    """One correction: a partition of the present probabilities, and what is added in each region, (K, C)."""
 
     partition: Partition
     step: Floats
@@ -55,8 +55,8 @@ class Round:
         return project_rows(table + product(by_columns(self.step), self.partition(table).T).T)
 
 
-class Progress(NamedTuple):
-    """What a round found and what the fitted rows looked like before it."""
+class RoundProgress(NamedTuple):
+    """The error that a round found, and squared error and accuracy of the fitted rows before it."""
 
     error: float
     squared_error: float
@@ -64,11 +64,12 @@ class Progress(NamedTuple):
 
 
 class WorstOfAllLosses:
-    """The worst partition for all losses with K actions.
+    """Finds the worst partition for all losses with K actions.
 
-    A quick search does as long as it finds an error above epsilon. If it does not, a thorough one is made,
-    and for soft partitions a hard one too, which are limits of soft ones: only then is epsilon reached.
-    Of many rows some are searched, and errors are those of all; a thorough search goes on in all of them.
+    A quick search is enough as long as it finds an error above epsilon. If it finds none, a thorough search
+    follows. For soft partitions a search for hard ones, which are limits of soft ones, follows as well. Only
+    if none of them finds more than epsilon is epsilon reached. Of many rows only some are searched, but
+    errors are measured on all; a thorough search goes on in all rows.
     """
 
     def __init__(self, n_actions: int, hard: bool, n_starts: int) -> None:
@@ -82,35 +83,35 @@ class WorstOfAllLosses:
             some = rng.choice(len(table), MOST_SEARCHED, replace=False)
             few, wrong = table[some], residual[some]
         if not self.hard:
-            # to sort many rows takes longer than all climbs
+            # the search for hard partitions sorts, which takes longer for many rows than all climbs
             tries.append((True, 1 if sampled else N_STARTS, MAX_ITERATIONS))
         for hard, n_starts, max_iterations in tries:
-            # regions of two classes are found exactly, and fast
+            # for two classes the worst hard partition is found exactly, and fast
             exact = hard and table.shape[1] == 2
             rows = (table, residual) if exact else (few, wrong)
-            found = search(*rows, self.n_actions, hard, rng, n_starts, max_iterations)
+            worst = search(*rows, self.n_actions, hard, rng, n_starts, max_iterations)
             if sampled and not exact:
-                found = Found(error_of(found.partition(table), residual), found.partition)
-                if n_starts == N_STARTS and found.error <= epsilon:
-                    found = _continued(found, table, residual, rng)
-            if found.error > epsilon:
+                worst = Found(error_of(worst.partition(table), residual), worst.partition)
+                if n_starts == N_STARTS and worst.error <= epsilon:
+                    worst = _continued(worst, table, residual, rng)
+            if worst.error > epsilon:
                 break
-        return found
+        return worst
 
 
-def _continued(found: Found, table: Floats, residual: Floats, rng: np.random.Generator) -> Found:
-    """Where the search of a few rows ended, the one of all goes on."""
-    if found.partition.hard:
-        return improve(table, residual, found.partition.weights, found.error, rng)
-    error, weights = climb(soft_errors(table, residual), found.partition.weights, MAX_ITERATIONS)
+def _continued(worst_of_few: Found, table: Floats, residual: Floats, rng: np.random.Generator) -> Found:
+    """The result of a search of all rows that starts where the search of a few rows ended."""
+    if worst_of_few.partition.hard:
+        return improve(table, residual, worst_of_few.partition.weights, worst_of_few.error, rng)
+    error, weights = climb(soft_errors(table, residual), worst_of_few.partition.weights, MAX_ITERATIONS)
     return Found(error, Partition(weights, hard=False))
 
 
 class WorstOfGivenLosses:
-    """The loss table with the largest gap, and the regions of its Bayes decisions.
+    """Finds the loss table with the largest gap, and the regions of its Bayes decisions.
 
-    Decisions are those of the forecasts that will be given: of probabilities floored at `least`, for which
-    the expected loss of an action is that of `rules` for the probabilities themselves.
+    Decisions are made by the forecasts that will be given, which are floored at `least`. The expected loss of
+    an action under a floored forecast is the expected loss by `rules` under the forecast itself.
     """
 
     def __init__(self, losses: Floats, least: float = 0.0) -> None:
@@ -121,7 +122,7 @@ class WorstOfGivenLosses:
         self.norms = np.where(norms > 0.0, norms, 1.0)
 
     def __call__(self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator) -> Found:
-        """Try all, exactly; `residual` is p - Y."""
+        """Compute the gaps of all tables; `residual` is p - Y."""
         gaps = np.empty(len(self.losses))
         for i, (loss, rule) in enumerate(zip(self.losses, self.rules, strict=True)):
             biases = inner(Partition(-rule, hard=True)(table).T, residual) / len(table)
@@ -143,28 +144,28 @@ def shrunk_step(
     weights: Floats | None = None,
     counts: tuple[Floats, Floats] | None = None,
 ) -> Floats:
-    """The full step, each direction shortened by how much of it is noise.
+    """The full step with each direction shortened by the part of it that is noise.
 
     The rows `fresh` must not have been used to choose the partition. In direction v their mean of v b (Y - p)
-    has squared norm r and, if p were right, mean square `noise` = average of (v b)^2 ||Y - p||^2 / rows. The
-    positive James-Stein factor 1 - noise / r estimates which part of it would be found again; among all
-    rows, as many as there are, it is n s / (m + (n - m) s) for a part s among m. A row of weight w counts as
-    w rows; `counts` are the weights of the fresh rows, if they have parts of them, and their blocks, as of
-    `Dealt`: rows that were dealt whole are one observation, and add noise like one.
+    has squared norm r. If p were right it would have mean square `noise` = average of (v b)^2 ||Y - p||^2 /
+    rows. The positive James-Stein factor s = 1 - noise / r estimates which part of r other rows would show
+    again. For all n rows instead of m fresh ones it becomes n s / (m + (n - m) s). A row of weight w counts
+    as w rows. `counts` holds weights and blocks of the fresh rows, as in `Dealt`, where these rows have only
+    parts of their weights: rows that were dealt whole are one observation, and add noise like one.
     """
     weights = np.ones(len(error)) if weights is None else weights
-    mine, blocks = (weights[fresh], weights[fresh]) if counts is None else counts
-    count = mine.sum()
+    fresh_weights, blocks = (weights[fresh], weights[fresh]) if counts is None else counts
+    count = fresh_weights.sum()
     share = weights.sum() / count
-    columns, rest = by_columns(members[fresh]), error[fresh]
-    sizes = (rest**2).sum(axis=1)
-    rest = weighted(rest, mine)
+    columns, fresh_error = by_columns(members[fresh]), error[fresh]
+    sizes = (fresh_error**2).sum(axis=1)
+    fresh_error = weighted(fresh_error, fresh_weights)
 
     def factor(vector: Floats) -> float:
         mixture = product(vector[None], columns)
-        seen = float(((inner(mixture, rest) / len(fresh)) ** 2).sum())
-        noise = float((mixture[0] ** 2 * sizes * mine * blocks).sum() / count**2)
-        part = max(0.0, 1.0 - noise / seen) if seen > 0.0 else 0.0
+        squared_mean = float(((inner(mixture, fresh_error) / len(fresh)) ** 2).sum())
+        noise = float((mixture[0] ** 2 * sizes * fresh_weights * blocks).sum() / count**2)
+        part = max(0.0, 1.0 - noise / squared_mean) if squared_mean > 0.0 else 0.0
         return length * share * part / (1.0 + (share - 1.0) * part)
 
     return _step(members, error, weights, factor)
@@ -183,11 +184,15 @@ def _step(members: Floats, error: Floats, weights: Floats, factor: Callable[[Flo
 
 
 class Descent:
-    """Rounds on one set of rows, one at a time: from a table (n, C), labels (n,) and weights (n,).
+    """Rounds on one set of rows, played one at a time, from a table (n, C), labels (n,) and weights (n,).
 
-    With length None they are Algorithms 1 and 2 as in the paper, full steps from and for all rows. Else each
-    round's partition is chosen on a random half of the rows, its step comes from all rows, shortened by this
-    factor and by what the other half says is noise; and the first round corrects the mean.
+    With length None the rounds are those of the paper's Algorithms 1 and 2: full steps from and for all rows.
+    With a length the first round corrects the mean. Each later round chooses its partition on a random half
+    of the rows; its step comes from all rows, and is shortened by this factor and by the noise that the other
+    half shows.
+
+    `table` always is the table after `rounds`; `reached` is true once a search has found no error above
+    epsilon.
     """
 
     def __init__(
@@ -204,16 +209,16 @@ class Descent:
         self.rng = np.random.default_rng(seed)
         self.rounds: list[Round] = []
         self.reached = False
-        # once for all rounds: different rows may come to be equal, and would be dealt as if they were one
+        # sets are found before the first round: rounds may make different rows equal, which stay two sets
         self._sets = same_rows(table, digits=DIGITS)
         self._single = single_rows(self._sets, labels, weights, 2)
         self._blocks = np.where(self._single, np.minimum(weights, 1.0), weights)
 
     def _halves(self) -> tuple[Ints, Floats, Ints, tuple[Floats, Floats]]:
-        """A random half of the rows and their weights; the other half, their weights and their blocks.
+        """A random half of the rows and their weights; the other half, with weights and blocks.
 
-        Equal rows are in the same half, unless they are dealt one by one. Of an odd number of sets the one in
-        the middle is in both.
+        Equal rows are in the same half, unless they are dealt one by one. If the number of sets of equal rows
+        is odd, the set in the middle is in both halves.
         """
         weights = self.weights
         n_sets = int(self._sets.max()) + 1
@@ -223,54 +228,55 @@ class Descent:
             return chosen, weights[chosen], fresh, (weights[fresh], weights[fresh])
         place = np.empty(n_sets, np.int64)
         place[order] = np.arange(n_sets)
-        mine = np.where(place[self._sets] < len(chosen), weights, 0.0)
-        rest = np.where(place[self._sets] >= n_sets - len(fresh), weights, 0.0)
+        chosen_weights = np.where(place[self._sets] < len(chosen), weights, 0.0)
+        fresh_weights = np.where(place[self._sets] >= n_sets - len(fresh), weights, 0.0)
         if self._single.any():
             halves = divided(weights[self._single], np.array([0.5, 0.5]), self.rng)
-            mine[self._single], rest[self._single] = halves.T
-        chosen, fresh = np.flatnonzero(mine), np.flatnonzero(rest)
-        blocks = np.where(self._single, np.minimum(rest, 1.0), rest)
-        return chosen, mine[chosen], fresh, (rest[fresh], blocks[fresh])
+            chosen_weights[self._single], fresh_weights[self._single] = halves.T
+        chosen, fresh = np.flatnonzero(chosen_weights), np.flatnonzero(fresh_weights)
+        blocks = np.where(self._single, np.minimum(fresh_weights, 1.0), fresh_weights)
+        return chosen, chosen_weights[chosen], fresh, (fresh_weights[fresh], blocks[fresh])
 
-    def progress(self, error: float = np.nan) -> Progress:
-        """The present state of the rows."""
+    def progress(self, error: float = np.nan) -> RoundProgress:
+        """Squared error and accuracy of the rows as they are, beside the error that was found."""
         squared = (residuals(self.table, self.labels) ** 2).sum(axis=1)
         hits = self.table.argmax(axis=1) == self.labels
-        return Progress(error, *(float(np.average(one, weights=self.weights)) for one in (squared, hits)))
+        averages = (float(np.average(values, weights=self.weights)) for values in (squared, hits))
+        return RoundProgress(error, *averages)
 
-    def advance(self, epsilon: float) -> Progress | None:
-        """Play one round; None, and nothing done, once what was found is at most epsilon."""
+    def advance(self, epsilon: float) -> RoundProgress | None:
+        """Play one round; once the error found is at most epsilon, do nothing and return None."""
         if self.reached:
             return None
         residual, (n, n_classes) = residuals(self.table, self.labels), self.table.shape
         length = self.length
         chosen = fresh = np.arange(n)
-        mine, counts = self.weights, (self.weights, self._blocks)
+        chosen_weights, counts = self.weights, (self.weights, self._blocks)
         if length is not None and not self.rounds:
             length, whole = 1.0, Partition(np.zeros((1, n_classes)), hard=True)
-            found = Found(error_of(whole(self.table), weighted(residual, self.weights)), whole)
+            worst = Found(error_of(whole(self.table), weighted(residual, self.weights)), whole)
         else:
             if length is not None:
-                chosen, mine, fresh, counts = self._halves()
-            # the search averages plainly
-            seen = weighted(residual[chosen], mine)
-            found = self.find(self.table[chosen], seen, epsilon, self.rng)
-            if found.error <= epsilon:
+                chosen, chosen_weights, fresh, counts = self._halves()
+            # the search takes unweighted averages
+            weighted_residual = weighted(residual[chosen], chosen_weights)
+            worst = self.find(self.table[chosen], weighted_residual, epsilon, self.rng)
+            if worst.error <= epsilon:
                 self.reached = True
                 return None
-        members = found.partition(self.table)
+        members = worst.partition(self.table)
         if length is None:
             step = full_step(members, -residual, self.weights)
         else:
             step = shrunk_step(members, -residual, fresh, length, self.weights, counts)
-        progress = self.progress(found.error)
-        self.rounds.append(Round(found.partition, step))
+        progress = self.progress(worst.error)
+        self.rounds.append(Round(worst.partition, step))
         self.table = self.rounds[-1](self.table)
         return progress
 
 
 def replay(table: Floats, rounds: list[Round]) -> Iterator[Floats]:
-    """Play the rounds on a table (n, C): the table at the start and after each."""
+    """Play the rounds on a table (n, C); yields the table at the start and after each round."""
     yield table
     for correction in rounds:
         table = correction(table)
@@ -285,19 +291,20 @@ class HeldOut(NamedTuple):
 
     @property
     def best(self) -> int:
-        """Rounds with the smallest gap, among those with a squared error not above the start's."""
+        """The number of rounds with the smallest gap, if its squared error is not above the start's."""
         allowed = self.squared_error <= self.squared_error[0]
         return int(np.argmin(np.where(allowed, self.gap, np.inf)))
 
 
-PATIENCE = 8
-"""Rounds without a better held-out gap before the folds stop."""
+ROUNDS_WITHOUT_LOWER_GAP = 8
+"""Folds stop after this many rounds without a lower held-out gap."""
 
 
-class Fold:
-    """Rounds on some rows, and what they make of rows that are held out: their table (n, C), labels, weights.
+class DescentFold:
+    """Rounds on some rows, and their effect on rows that are held out: a table (n, C), labels and weights.
 
-    `begun` is what the start makes of these, the rounds begin with `table`; `blocks` are as of `Dealt`.
+    `begun` is the held-out table after the start, `table` the table with which the rounds begin, which
+    includes earlier rounds of a warm start. `blocks` are as in `Dealt`.
     """
 
     def __init__(
@@ -314,37 +321,38 @@ class Fold:
         self.first = self.table = table
 
     def advance(self, epsilon: float) -> bool:
-        """Play one round, if there is one."""
+        """Play one round on both parts; False, and nothing done, if the descent has ended."""
         if self.descent.advance(epsilon) is None:
             return False
         self.table = self.descent.rounds[-1](self.table)
         return True
 
     def after(self, n_rounds: int) -> Floats:
-        """The table after so many rounds."""
+        """The held-out table after this many rounds."""
         *_, table = replay(self.first, self.descent.rounds[:n_rounds])
         return table
 
 
 def course_of(
-    folds: list[Fold], epsilon: float, most: int, error: Callable[[Floats, Ints, Floats], float]
+    folds: list[DescentFold], epsilon: float, most: int, error: Callable[[Floats, Ints, Floats], float]
 ) -> HeldOut:
-    """What rounds do to held-out rows: all folds advance together, until none improves, at most so often.
+    """Errors of held-out rows after each round, when all folds advance together.
 
-    `error` is the mean square gap of a table with its labels and weights.
+    They stop after `most` rounds, when no fold can advance, or when the gap no longer becomes lower. `error`
+    is the mean square gap of a table with its labels and weights.
     """
 
     def score() -> tuple[float, float]:
         squared = [
-            np.average((residuals(one.table, one.labels) ** 2).sum(axis=1), weights=one.weights)
-            for one in folds
+            np.average((residuals(fold.table, fold.labels) ** 2).sum(axis=1), weights=fold.weights)
+            for fold in folds
         ]
-        gaps = [error(one.table, one.labels, one.weights) for one in folds]
+        gaps = [error(fold.table, fold.labels, fold.weights) for fold in folds]
         return float(np.sqrt(np.mean(gaps))), float(np.mean(squared))
 
     course = [score()]
-    while len(course) <= most and any([one.advance(epsilon) for one in folds]):
+    while len(course) <= most and any([fold.advance(epsilon) for fold in folds]):
         course.append(score())
-        if len(course) - 1 - int(np.argmin([gap for gap, _ in course])) >= PATIENCE:
+        if len(course) - 1 - int(np.argmin([gap for gap, _ in course])) >= ROUNDS_WITHOUT_LOWER_GAP:
             break
     return HeldOut(*np.array(course).T)

@@ -1,1 +1,1 @@
-"""Recalibration for groups."""
+"""Recalibration inside groups: making groups, patches, starts, and the recalibrator."""

@@ -1,4 +1,7 @@
-"""Groups made of categories and predicates, and what a recalibration repaired in each."""
+"""Makes groups of categories or predicates, and reports what a recalibration repaired in each group.
+
+A `GroupMaker` fixes the groups in `fit`; `transform` finds the members of the same groups in other rows.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ Predicate = Callable[[Any], Any]
 Predicates = Mapping[str, Predicate] | Sequence[Predicate] | Predicate | None
 EVERYONE = "everyone"
 BOOLEAN = "bool", "boolean", "bool[pyarrow]"
-"""What pandas and polars call columns of booleans, in small letters."""
+"""The names of boolean columns' types in pandas and polars, in small letters."""
 
 
 class Category(NamedTuple):
@@ -38,14 +41,14 @@ class Category(NamedTuple):
 
 
 class GroupMaker:
-    """Turns whatever stands for groups into a boolean matrix, the same groups for every table.
+    """Turns groups in any form into a boolean matrix, with the same groups for every table.
 
-    - Predicates, if any are given, are asked about the table as it is: each returns one boolean a row.
-    - A data frame with a column that is not boolean is taken as categories: everyone, every category of a
-      column and every pair of categories of two columns is a group, if enough rows belong to it. A pair with
-      the same rows as one of its two categories is left out. Missing values are a category of their own;
-      categories that were not there in `fit` belong to no group.
-    - Anything else is taken as the membership matrix, shape (n, G), boolean or 0/1.
+    - Predicates, if there are some, are called with the table as it is; each returns one boolean a row.
+    - A data frame with a column that is not boolean holds categories. Groups are everyone, every category of
+      a column, and every pair of categories of two columns, if enough rows belong to it. A pair with the same
+      rows as one of its two categories is left out. Missing values are a category of their own. Categories
+      that did not come in `fit` belong to no group.
+    - Anything else is the membership matrix, shape (n, G), boolean or 0/1.
 
     Parameters
     ----------
@@ -59,7 +62,7 @@ class GroupMaker:
     names_
         A name for each group, in the order of the columns of the matrix.
     n_groups_
-        How many there are.
+        How many groups there are.
 
     """
 
@@ -68,7 +71,7 @@ class GroupMaker:
         self.predicates = named_predicates(predicates)
 
     def fit(self, groups: Any, n_rows: int, weights: Floats | None = None) -> Bools:
-        """Settle which groups there are, from the rows at hand; their membership, shape (n_rows, G)."""
+        """Fix which groups there are, by these rows; returns their membership, shape (n_rows, G)."""
         groups = groups if self.predicates else as_frame(groups)
         self._columns: list[str] | None = None
         self._cells: list[tuple[Category, ...]] = []
@@ -90,7 +93,7 @@ class GroupMaker:
         if self._labelled and hasattr(groups, "columns"):
             missing = [name for name in self.names_ if name not in map(str, groups.columns)]
             if missing:
-                raise ValueError(f"groups lacks the column {missing[0]!r} that it had in fit")
+                raise ValueError(f"groups must have the column {missing[0]!r}, which it had in fit")
             by_name = {str(name): name for name in groups.columns}
             groups = groups[[by_name[name] for name in self.names_]]
         members = check_groups(groups, n_rows)
@@ -103,7 +106,9 @@ class GroupMaker:
         for name, predicate in self.predicates.items():
             column = check_groups(predicate(table), n_rows, f"the answer of predicate {name!r}")
             if column.shape[1] != 1:
-                raise ValueError(f"predicate {name!r} must answer one boolean a row, got {column.shape}")
+                raise ValueError(
+                    f"predicate {name!r} must answer one boolean a row, got the shape {column.shape}"
+                )
             columns.append(column)
         return np.ascontiguousarray(np.hstack(columns))
 
@@ -128,11 +133,11 @@ class GroupMaker:
             sizes_of |= {category: size_of(inside) for category, inside in kept}
         inside_of = {category: inside for kept in frequent for category, inside in kept}
         for left, right in combinations(frequent, 2):
-            for one, in_one in left:
+            for category, in_category in left:
                 for other, in_other in right:
-                    size = size_of(in_one & in_other)
-                    if size >= least and size not in (sizes_of[one], sizes_of[other]):
-                        self._cells.append((one, other))
+                    size = size_of(in_category & in_other)
+                    if size >= least and size not in (sizes_of[category], sizes_of[other]):
+                        self._cells.append((category, other))
         self.names_ = [" & ".join(c.name for c in cell) or EVERYONE for cell in self._cells]
         self.n_groups_ = len(self._cells)
         return self._members(inside_of, n_rows)
@@ -148,7 +153,7 @@ class GroupMaker:
         return self._members(inside, n_rows)
 
     def _members(self, inside: dict[Category, Bools], n_rows: int) -> Bools:
-        """Which rows are in all categories of each cell; all columns of some rows are in the cache."""
+        """Which rows are in all categories of each cell, computed in pieces of rows that fit in the cache."""
         members = np.ones((n_rows, self.n_groups_), bool)
         for rows in pieces(members):
             for g, cell in enumerate(self._cells):
@@ -164,18 +169,18 @@ class GroupMaker:
         by_name = {str(name): name for name in frame.columns}
         for name in self._columns or ():
             if name not in by_name:
-                raise ValueError(f"groups lacks the column {name!r} that it had in fit")
+                raise ValueError(f"groups must have the column {name!r}, which it had in fit")
         return {name: frame[by_name[name]] for name in self._columns or ()}
 
 
 def as_frame(groups: Any) -> Any:
-    """A Series of pandas or polars as a data frame of one column, one of pyarrow as one of polars.
+    """A Series as a data frame of one column, tables of pyarrow as frames of polars, anything else as it is.
 
-    Anything else as it is. ValueError for frames whose rows are not there yet.
+    Raises ValueError for frames whose rows are not there yet, and for two columns with the same name.
     """
     refuse_no_array(groups, "groups", "a table")
-    if again := twice(names_of(groups) or []):
-        raise ValueError(f"groups must have different names, got two columns {min(map(str, again))!r}")
+    if repeated := twice(names_of(groups) or []):
+        raise ValueError(f"groups must have different names, got two columns {min(map(str, repeated))!r}")
     if names_of(groups) is not None and not hasattr(groups, "dtypes"):
         return of_arrow(groups, "groups")
     return groups.to_frame() if hasattr(groups, "to_frame") and not hasattr(groups, "columns") else groups
@@ -189,19 +194,18 @@ def holds_categories(groups: Any) -> bool:
 
 
 def encode(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
-    """A data frame's column as numbers, and the number of each value, in order of first appearance.
+    """A data frame's column as codes, and the code of each value, in order of first appearance.
 
-    Missing values (None, NaN, NaT, NA) are the value None. ValueError for what has no hash, as lists.
+    Missing values (None, NaN, NaT, NA) become None. Raises ValueError for values without a hash, as lists.
     """
     import polars as pl
 
     try:
         return _encoded(column)
-    # polars cannot compare what it has as objects of Python
+    # polars cannot compare values that it holds as objects of Python
     except (TypeError, pl.exceptions.PolarsError) as error:
-        called = shown(column.name)
         raise ValueError(
-            f"groups must hold texts or numbers, or what else has a hash, in {called}"
+            f"groups must hold texts, numbers or other values with a hash in {shown(column.name)}"
         ) from error
 
 
@@ -209,23 +213,24 @@ def _encoded(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
     index: dict[Any, int] = {}
     if hasattr(column, "is_null"):
         values = column.unique(maintain_order=True)
-        absent, found = values.is_null(), values.to_list()
+        absent, listed = values.is_null(), values.to_list()
         known = values.alias("value").to_frame().with_row_index("code")
         rows = column.alias("value").to_frame()
         joined = rows.join(known, "value", "left", nulls_equal=True, maintain_order="left")
         codes = joined["code"].to_numpy()
     else:
         codes, values = column.factorize(use_na_sentinel=False)
-        absent, found = values.isna(), values.tolist()
-    # a NaN in a polars column is not null, and not equal to itself
-    keys = [None if gone or value != value else value for gone, value in zip(absent, found, strict=True)]
+        absent, listed = values.isna(), values.tolist()
+    # NaN in a polars column is not null; it is found by not being equal to itself
+    is_gap = [bool(missing or value != value) for missing, value in zip(absent, listed, strict=True)]
+    keys = [None if gap else value for gap, value in zip(is_gap, listed, strict=True)]
     check_keys(keys, f"groups, in {column.name!r},")
     numbers = np.array([index.setdefault(key, len(index)) for key in keys], np.int64)
     return numbers[codes], index
 
 
 def named_predicates(predicates: Predicates) -> dict[str, Predicate]:
-    """Predicates by name; those without one are called by their function's name, or their number."""
+    """Predicates by name; one without a name gets its function's name, or its number."""
     if predicates is None:
         return {}
     if callable(predicates):
@@ -246,7 +251,7 @@ def named_predicates(predicates: Predicates) -> dict[str, Predicate]:
 
 @dataclass(frozen=True)
 class GroupRepair:
-    """Each group before and after; print it for a table, the group that was worst first.
+    """Reports on each group before and after; printing it shows a table, with the worst group first.
 
     Attributes
     ----------
@@ -299,6 +304,6 @@ def repair_of(
     n_levels: int | None,
     names: list[str],
 ) -> GroupRepair:
-    """The repair of forecasts (n,) of outcomes (n,), in groups (n, G) of bytes."""
+    """The repair of forecasts (n,) for outcomes (n,), in groups (n, G) of bytes."""
     inside = members.view(np.bool_)
     return GroupRepair(*(multicalibration_report(p, y, inside, n_levels, names) for p in (before, after)))

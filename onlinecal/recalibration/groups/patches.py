@@ -1,19 +1,19 @@
-"""Patches: the rows of one level set inside one group move together, or all rows of a group do.
+"""Patches: each moves the rows of one level set inside one group together, or all rows of a group.
 
-Patches that set a value: the rows take their mean outcome, on a grid the grid point nearest to it.
-The rest of the level set stays, so without a grid a patch can add a value to those that are forecast, and it
-joins level sets that come to the same value. Their order matters.
+A patch may set a value. Then the rows take their mean outcome, or with a grid the grid point nearest to it.
+The rest of the level set stays. So without a grid a patch can add a new value, and level sets that come to
+the same value are joined. The order of such patches matters.
 
-Patches that add a step come in epochs. During one every row keeps the level set that it had at the epoch's
-beginning, so the sets stand still and the steps may be added in any order: nothing but their sum matters.
-Then level sets are read anew. Steps are added to the forecasts, which are then clipped to [0, 1], or to the
-log odds, where nothing is clipped. Steps of forecasts are whole multiples of 2^-40, which makes their sums
-exact: another order gives the same bits.
+A patch may add a step. Such patches come in epochs. During an epoch every row keeps the level set that it had
+at the epoch's beginning, so only the sum of the steps matters, and not their order. After it level sets are
+read anew. Steps are added to the forecasts, which are then clipped to [0, 1], or to the log odds, where
+nothing is clipped. Steps of forecasts are whole multiples of 2^-40, so that their sums are exact, and every
+order gives the same bits.
 
-The step on log odds is the one of the least log loss that self-concordance proves: with bias g, the sum of
-(outcome - forecast), and spread h, the sum of f (1 - f), a step of ln(1 + r), r = |g|/h, lowers the sum of
-log losses by at least h ((1 + r) ln(1 + r) - r). A probability stays inside (0, 1), its order inside the cell
-stands.
+A step on log odds is the one of the least log loss that self-concordance proves. Let the bias g be the sum of
+(outcome - forecast), and the spread h the sum of f (1 - f). A step of ln(1 + r) with r = |g|/h lowers the sum
+of log losses by at least h ((1 + r) ln(1 + r) - r). Probabilities stay inside (0, 1), and in the same order
+inside the cell.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ from onlinecal.measures.groups import grid_level, level_sets
 from onlinecal.measures.scores import brier_score
 
 
-class Rows(NamedTuple):
-    """Forecasts (n,), outcomes (n,), membership (n, G), and weights (n,), which log-odds patches look at."""
+class EventRows(NamedTuple):
+    """Forecasts (n,), outcomes (n,), membership (n, G), and weights (n,), which only log-odds patches use."""
 
     p: Floats
     y: Any
     members: Bytes
     weights: Floats
 
-    def take(self, some: Any) -> Rows:
+    def take(self, some: Any) -> EventRows:
         """Some of the rows."""
-        return Rows(*(array[some] for array in self))
+        return EventRows(*(array[some] for array in self))
 
 
-Start = Literal["auto", "none", "temperature", "platt", "beta", "isotonic"]
-STARTS: tuple[Start, ...] = get_args(Start)
+EventStart = Literal["auto", "none", "temperature", "platt", "beta", "isotonic"]
+EVENT_STARTS: tuple[EventStart, ...] = get_args(EventStart)
 
 
-class Plan(NamedTuple):
-    """What is searched for.
+class PatchPlan(NamedTuple):
+    """How patches are searched for.
 
     Attributes
     ----------
     n_levels, alpha
-        m, and the violation that may remain; 0: none is asked for.
+        m, and the violation that may remain; with alpha = 0 no violation ends the search.
     by_fall
-        Whether the cell that saves most is patched, or the one that is most wrong.
+        True: the cell that saves most is patched first. False: the one that is most wrong.
     shrinkage
-        What is added to a cell's spread.
+        This is added to a cell's spread.
     n_folds, start
-        Folds that are held out, and the map that comes first.
+        The number of folds that are held out, and the map that comes first.
     most
-        Patches at most.
+        The most patches.
     """
 
     n_levels: int
@@ -70,7 +70,7 @@ class Plan(NamedTuple):
     by_fall: bool
     shrinkage: float
     n_folds: int
-    start: Start
+    start: EventStart
     most: int = 0
 
 
@@ -90,35 +90,35 @@ PATCH = np.dtype(
         ("validation_error", np.float64),
     ]
 )
-"""One patch. `count` rows of a level inside a group had mean forecast `forecast` and mean outcome `outcome`;
-the patch made the former `patched`, by adding `shift`. `violation` is count/n (forecast - outcome)^2; `fall`
-is what the mean squared error lost (under shift patches before clipping, which takes off more);
-`validation_error` is the mean squared error of the held-out rows once the patch is made, NaN when none are
-held out. The level set is `value`: level/m, or without a grid, where `level` is -1, the forecast itself. All
-patches that set a value belong to epoch 0.
+"""The fields of one patch. `count` rows of a level inside a group had the mean forecast `forecast` and the
+mean outcome `outcome`; the patch changed the former to `patched`, by adding `shift`. `violation` is count/n
+(forecast - outcome)^2. `fall` is the fall of the mean squared error; for shift patches it is that before
+clipping, which lowers the error more. `validation_error` is the mean squared error of the held-out rows after
+the patch, or NaN if none are held out. `value` is the level set's: level/m or, without a grid, where `level`
+is -1, the forecast itself. All patches that set a value belong to epoch 0.
 
-Of log-odds patches `shift` is what is added to the log odds, the level -1 with a value of NaN means all of
-the group's rows, `count` is their weight, rounded, and `fall` and `validation_error` are of the mean log
-loss."""
+For log-odds patches `shift` is what is added to the log odds. The level -1 with a value of NaN stands for all
+rows of the group. `count` is their weight, rounded, and `fall` and `validation_error` are those of the mean
+log loss."""
 
 
 def new_patches(number: int) -> Any:
-    """So many patches, still empty."""
-    made = np.zeros(number, PATCH)
-    made["validation_error"] = np.nan
-    return made
+    """An array of this many empty patches."""
+    patches = np.zeros(number, PATCH)
+    patches["validation_error"] = np.nan
+    return patches
 
 
 def values_of(p: Floats, n_levels: int) -> Floats:
-    """The grid point of each forecast, shape (n,); 0 of all with no levels."""
+    """The grid point of each forecast, shape (n,); with 0 levels it is 0 for all."""
     return np.asarray(grid_level(p, n_levels) / max(n_levels, 1))
 
 
 NO_ROWS = np.zeros(0, np.int64)
 
 
-class LevelSets:
-    """Rows by the value of their forecast."""
+class RowsByValue:
+    """Rows by the present value of their forecast; each row belongs to one value."""
 
     def __init__(self, forecasts: Floats, members: Bytes) -> None:
         self.members = members
@@ -133,30 +133,30 @@ class LevelSets:
         return rows[inside], rows[~inside]
 
     def move(self, value: float, group: int, target: float) -> Ints:
-        """Give the rows of this value inside the group the target as their value; which rows these are."""
+        """Give the rows of this value inside the group the target as their value; returns these rows."""
         moved, self.rows[value] = self.inside(value, group)
         self.rows[target] = np.concatenate([self.rows.get(target, NO_ROWS), moved])
         return moved
 
 
-class Tables:
-    """What is known of every cell, a value and a group, and what a patch of it is worth.
+class ValueCells:
+    """Counts of every cell, which is a value and a group, and the worth of a patch of it.
 
     Attributes
     ----------
     values
         The forecast of each level set, shape (K,).
     counts, ones
-        Rows and outcomes with 1, shape (K, G).
+        The numbers of rows, and of rows with outcome 1, shape (K, G).
     targets
-        What a patch makes of the value, shape (K, G): the mean outcome, or the grid point nearest to it.
+        The value after a patch, shape (K, G): the mean outcome, or the grid point nearest to it.
     violations
         count (value - mean)^2, a sum over rows, shape (K, G).
     scores
-        The same, or what the patch takes off it; 0 where the target is the value.
+        The violation or, by fall, how much of it the patch removes; 0 where the target is the value.
     """
 
-    def __init__(self, sets: LevelSets, y: Bytes, n_levels: int, by_fall: bool) -> None:
+    def __init__(self, sets: RowsByValue, y: Bytes, n_levels: int, by_fall: bool) -> None:
         self._members, self._y, self._m, self._by_fall = sets.members, y, n_levels, by_fall
         self._place = {value: k for k, value in enumerate(sets.rows)}
         shape = len(sets.rows), sets.members.shape[1]
@@ -168,7 +168,7 @@ class Tables:
         self.best = self.scores.max(axis=1)
 
     def move(self, rows: Ints, value: float, target: float) -> None:
-        """Count rows of one value at another instead."""
+        """Count rows at the value `target` that were counted at `value`."""
         if target not in self._place:
             self._place[target] = len(self._place)
             if len(self._place) > len(self.values):
@@ -188,10 +188,10 @@ class Tables:
         return members.sum(axis=0, dtype=np.int64), members[self._y[rows] == 1].sum(axis=0, dtype=np.int64)
 
     def _judge(self, k: Any) -> tuple[Floats, Floats, Floats]:
-        """Targets, violations and scores of some level sets."""
+        """Targets, violations and scores of one level set, or of some level sets."""
         counts, ones, values = np.maximum(self.counts[k], 1), self.ones[k], self.values[k]
         values = values if np.ndim(values) == 0 else values[:, None]
-        # halves go up, exactly
+        # whole numbers round halves up exactly
         targets = (2 * ones * self._m + counts) // (2 * counts) / self._m if self._m else ones / counts
         violations = np.where(self.counts[k] > 0, (counts * values - ones) ** 2 / counts, 0.0)
         scores = violations
@@ -200,66 +200,66 @@ class Tables:
         return targets, violations, np.where((targets == values) | (self.counts[k] == 0), 0.0, scores)
 
 
-def fit_moves(rows: Rows, aside: Rows | None, plan: Plan) -> tuple[Any, Floats | None]:
-    """Value patches, the worst cell first: the history, and the held-out error before and after each patch.
+def fit_moves(rows: EventRows, aside: EventRows | None, plan: PatchPlan) -> tuple[Any, Floats | None]:
+    """Make value patches, the worst cell first; returns them, and the held-out error before and after each.
 
     With m = 0 levels there is no grid.
     """
     m, n_rows = plan.n_levels, len(rows.p)
-    sets = LevelSets(values_of(rows.p, m) if m else rows.p, rows.members)
-    tables = Tables(sets, rows.y, m, plan.by_fall)
-    found: list[tuple[float, int, int, int, float]] = []
-    while len(found) < plan.most and tables.violations.sum(axis=0).max() > plan.alpha * n_rows:
+    sets = RowsByValue(values_of(rows.p, m) if m else rows.p, rows.members)
+    tables = ValueCells(sets, rows.y, m, plan.by_fall)
+    moves: list[tuple[float, int, int, int, float]] = []
+    while len(moves) < plan.most and tables.violations.sum(axis=0).max() > plan.alpha * n_rows:
         k = int(np.argmax(tables.best))
         g = int(np.argmax(tables.scores[k]))
         if tables.scores[k, g] <= 0.0:
             break
         value, target = float(tables.values[k]), float(tables.targets[k, g])
-        found.append((value, g, int(tables.counts[k, g]), int(tables.ones[k, g]), target))
+        moves.append((value, g, int(tables.counts[k, g]), int(tables.ones[k, g]), target))
         tables.move(sets.move(value, g, target), value, target)
-    made = new_patches(len(found))
-    values, groups, counts, ones, targets = zip(*found, strict=True) if found else ((),) * 5
-    made["value"] = made["forecast"] = values
-    made["level"] = np.rint(made["value"] * m) if m else -1
-    made["group"], made["count"], made["patched"] = groups, counts, targets
-    made["outcome"] = np.array(ones) / np.maximum(made["count"], 1)
-    made["shift"], mass = made["patched"] - made["forecast"], made["count"] / n_rows
-    made["violation"] = mass * (made["forecast"] - made["outcome"]) ** 2
-    made["fall"] = made["violation"] - mass * (made["patched"] - made["outcome"]) ** 2
-    return made, None if aside is None else _curve_of_moves(made, aside, m)
+    patches = new_patches(len(moves))
+    values, groups, counts, ones, targets = zip(*moves, strict=True) if moves else ((),) * 5
+    patches["value"] = patches["forecast"] = values
+    patches["level"] = np.rint(patches["value"] * m) if m else -1
+    patches["group"], patches["count"], patches["patched"] = groups, counts, targets
+    patches["outcome"] = np.array(ones) / np.maximum(patches["count"], 1)
+    patches["shift"], mass = patches["patched"] - patches["forecast"], patches["count"] / n_rows
+    patches["violation"] = mass * (patches["forecast"] - patches["outcome"]) ** 2
+    patches["fall"] = patches["violation"] - mass * (patches["patched"] - patches["outcome"]) ** 2
+    return patches, None if aside is None else _curve_of_moves(patches, aside, m)
 
 
-def _moves(p: Floats, members: Bytes, made: Any, n_levels: int) -> Iterator[tuple[Floats, Ints, float]]:
-    """Forecasts on their way through value patches: as they are, the rows that move, and where to."""
+def _moves(p: Floats, members: Bytes, patches: Any, n_levels: int) -> Iterator[tuple[Floats, Ints, float]]:
+    """Yields forecasts before each value patch, the rows it moves and their new value, then the result."""
     forecasts = values_of(p, n_levels) if n_levels else p.copy()
-    sets = LevelSets(forecasts, members)
-    for value, group, target in made[["value", "group", "patched"]].tolist():
+    sets = RowsByValue(forecasts, members)
+    for value, group, target in patches[["value", "group", "patched"]].tolist():
         moved = sets.move(value, group, target)
         yield forecasts, moved, target
         forecasts[moved] = target
     yield forecasts, NO_ROWS, 0.0
 
 
-def _curve_of_moves(made: Any, aside: Rows, n_levels: int) -> Floats:
-    """Mean squared errors of these rows at first and after each patch; they are entered in the history."""
+def _curve_of_moves(patches: Any, aside: EventRows, n_levels: int) -> Floats:
+    """Mean squared errors of these rows before and after each patch; the latter are entered in `patches`."""
     changes = []
-    for forecasts, moved, target in _moves(aside.p, aside.members, made, n_levels):
+    for forecasts, moved, target in _moves(aside.p, aside.members, patches, n_levels):
         y = aside.y[moved]
         changes.append(np.sum((target - y) ** 2 - (forecasts[moved] - y) ** 2))
     begun = values_of(aside.p, n_levels) if n_levels else aside.p
     curve = brier_score(begun, aside.y) / len(aside.p) + np.cumsum([0.0, *changes[:-1]]) / len(aside.p)
-    made["validation_error"] = curve[1:]
+    patches["validation_error"] = curve[1:]
     return curve
 
 
-def replay_moves(p: Floats, members: Bytes, made: Any, n_levels: int) -> Floats:
+def replay_moves(p: Floats, members: Bytes, patches: Any, n_levels: int) -> Floats:
     """The forecasts p, shape (n,), after a history of value patches; members (n, G)."""
-    *_, (forecasts, _, _) = _moves(p, members, made, n_levels)
+    *_, (forecasts, _, _) = _moves(p, members, patches, n_levels)
     return forecasts
 
 
 def most_unrounded_patches(p: Floats, squared_error: float, alpha: float) -> int:
-    """The least of k (e^(B/alpha) - 1) and n B/alpha, for k forecasts, n rows and a squared error of B."""
+    """The smaller of k (e^(B/alpha) - 1) and n B/alpha, for k forecasts, n rows and a squared error of B."""
     n_values = len(np.unique(p))
     by_rows = len(p) * squared_error / alpha
     if squared_error / alpha < math.log1p(by_rows / n_values):
@@ -269,31 +269,33 @@ def most_unrounded_patches(p: Floats, squared_error: float, alpha: float) -> int
 
 TARGET_SHARE = 0.75
 """An epoch goes on until no violation exceeds this share of alpha, so that the next one has less to do."""
-UNIT = 2.0**40
+STEPS_A_ONE = 2.0**40
+"""Steps of forecasts are whole multiples of one over this."""
 LEAST_FALL = 1e-9
-"""An epoch ends when no cell is sure to lower the log loss of a row by so much on average."""
-TINY = 1e-300
-"""What an empty cell is divided by."""
+"""An epoch ends when no cell is sure to lower the average log loss of a row by this much."""
+EMPTY_CELL = 1e-300
+"""The bias of an empty cell, which is 0, is divided by this."""
 
 
 class Scale(NamedTuple):
-    """On what steps are added, and what they are worth there.
+    """The scale to which steps are added, with functions of it.
 
     Attributes
     ----------
     enter, leave
-        From forecasts to the scale, and back.
+        Map forecasts to the scale, and back.
     spread
-        Of forecasts, how much they would rise by a small step.
+        How fast each forecast rises with a step.
     loss
-        Of each row, from the scale and outcomes.
+        The loss of each row, from its value on the scale and its outcome.
     step
-        From bias and spread of a cell. What it is sure to save, `judge` says.
+        The step of a cell, from its bias and spread. `judge` says how much it is sure to save.
     values
-        From forecasts and m to what tells level sets.
-    on_odds, least
-        Whether they are log odds: then all rows of a group are a cell, too. What a step has to save, for each
-        row on average.
+        The values that tell level sets apart, from forecasts and m.
+    on_odds
+        Whether the scale is log odds: then all rows of a group are a cell, too.
+    least
+        How much a step has to save for each row on average.
     """
 
     enter: Callable[[Floats], Floats]
@@ -320,18 +322,18 @@ def _clipped(z: Floats) -> Floats:
     return np.clip(z, 0.0, 1.0)
 
 
-FORECASTS = Scale(
+FORECAST_SCALE = Scale(
     enter=np.array,
     leave=_clipped,
     spread=np.ones_like,
     loss=lambda z, y: (_clipped(z) - y) ** 2,
-    step=lambda bias, rows: round(bias / rows * UNIT) / UNIT,
+    step=lambda bias, rows: round(bias / rows * STEPS_A_ONE) / STEPS_A_ONE,
     values=values_of,
     on_odds=False,
     least=0.0,
 )
-EXACT = FORECASTS._replace(values=lambda p, n_levels: p)
-LOG_ODDS = Scale(
+EXACT_SCALE = FORECAST_SCALE._replace(values=lambda p, n_levels: p)
+LOG_ODDS_SCALE = Scale(
     enter=log_odds,
     leave=expit,
     spread=lambda f: f * (1.0 - f),
@@ -343,14 +345,19 @@ LOG_ODDS = Scale(
 )
 
 
-def fit_steps(rows: Rows, aside: Rows | None, plan: Plan, scale: Scale) -> tuple[Any, Floats | None]:
-    """The patches, and the held-out loss before and after each, as of `fit_moves`: log losses of log odds."""
-    parts, made = [new_patches(0)], 0
-    while made < plan.most:
-        part = _epoch(rows, plan._replace(most=plan.most - made), scale)
-        part["epoch"], made = len(parts) - 1, made + len(part)
+def fit_steps(
+    rows: EventRows, aside: EventRows | None, plan: PatchPlan, scale: Scale
+) -> tuple[Any, Floats | None]:
+    """Make patches that add steps; returns them, and the held-out loss before and after each.
+
+    The loss is log loss on log odds, else the squared error.
+    """
+    parts, n_made = [new_patches(0)], 0
+    while n_made < plan.most:
+        part = _epoch(rows, plan._replace(most=plan.most - n_made), scale)
+        part["epoch"], n_made = len(parts) - 1, n_made + len(part)
         parts.append(part)
-        # where nothing is to be reached, an epoch ends when nothing more is saved
+        # without an alpha to reach, an epoch ends only when no step saves anything: the next would be empty
         if not len(part) or plan.alpha == 0.0:
             break
         rows = rows._replace(p=_moved(rows.p, rows.members, part, plan.n_levels, scale))
@@ -359,27 +366,27 @@ def fit_steps(rows: Rows, aside: Rows | None, plan: Plan, scale: Scale) -> tuple
 
 
 MASS, BIAS, SPREAD, ONES = range(4)
-"""Sums over the rows of a cell, times their weights: of 1, outcome - forecast, spread, and the outcome."""
+"""Weighted sums over the rows of a cell: of 1, of outcome - forecast, of the spread, and of the outcome."""
 
 
-class Cells:
-    """What is known of every cell while steps are made: a level set inside a group, K of them.
+class StepCells:
+    """Sums over each cell, which is a level set inside a group, while steps are made; K is their number.
 
     Attributes
     ----------
     values
-        What tells the level sets, shape (K,).
+        The values that tell the level sets apart, shape (K,).
     tables
-        Of each cell MASS, BIAS, SPREAD and ONES, shape (4, K + 1, G); the last ones are of all rows of a
-        group.
+        MASS, BIAS, SPREAD and ONES of each cell, shape (4, K + 1, G); the cells in the last place hold all
+        rows of a group. They are kept up to date as rows move.
     scores, best
-        What steps are sure to save, shape (K + 1, G), and the largest of each level set, (K + 1,).
+        How much steps are sure to save, shape (K + 1, G), and the largest of each level set, (K + 1,).
     """
 
-    def __init__(self, rows: Rows, plan: Plan, scale: Scale) -> None:
+    def __init__(self, rows: EventRows, plan: PatchPlan, scale: Scale) -> None:
         self.scale, self.shrinkage = scale, plan.shrinkage
         values = scale.values(rows.p, plan.n_levels)
-        # a value is a grid point, or what it is itself
+        # values are grid points, or with 0 levels the forecasts themselves
         _, order, starts = level_sets(values, plan.n_levels or None)
         p, y, self.members, self.weights = rows.take(order)
         self.values = values[order][starts[:-1]]
@@ -397,17 +404,17 @@ class Cells:
         self.judge(len(self.values))
 
     def judge(self, k: int) -> None:
-        """Bring the scores of a level set up to date after its rows, or all rows of a group, have moved."""
+        """Compute the scores of a level set anew after its rows, or all rows of a group, have moved."""
         judge(self.tables, self.scores, self.best, k, self.shrinkage, self.scale.on_odds)
 
     @property
     def worst(self) -> float:
         """The largest violation of a group, a sum over rows."""
         mass, bias = self.tables[:2, :-1]
-        return float((bias**2 / np.maximum(mass, TINY)).sum(axis=0).max())
+        return float((bias**2 / np.maximum(mass, EMPTY_CELL)).sum(axis=0).max())
 
     def move(self, k: int, g: int, step: float) -> float:
-        """Make a step; what ln(1 + odds) of its rows gain, where steps are of log odds."""
+        """Make a step; returns the sum by which ln(1 + odds) of its rows rises, if steps are of log odds."""
         rows = self.members, self.level, self.weights, self.f
         gained = move_rows(*rows, self.tables, *self.ends[k], g, step, self.scale.on_odds)
         self.judge(k)
@@ -416,9 +423,10 @@ class Cells:
 
 @compiled
 def judge(tables: Floats, scores: Floats, best: Floats, k: int, shrinkage: float, on_odds: bool) -> None:
-    """What a step of a cell is sure to save: of level set k and of all rows; of all level sets if k is last.
+    """Compute how much a step is sure to save, for the cells of level set k and those of all rows of a group.
 
-    Of forecasts bias^2 / rows; of log odds bias^2 / (2 spread + 2/3 |bias|), with what shrinks it.
+    If k is the last place, the cells of all level sets are computed. On forecasts a step saves bias^2 / rows,
+    on log odds bias^2 / (2 spread + 2/3 |bias|), where the spread includes the shrinkage.
     """
     everywhere = len(best) - 1
     for i in range(everywhere + 1):
@@ -426,7 +434,7 @@ def judge(tables: Floats, scores: Floats, best: Floats, k: int, shrinkage: float
             continue
         best[i] = 0.0
         for g in range(scores.shape[1]):
-            bias, spread = tables[BIAS, i, g], max(tables[SPREAD, i, g] + shrinkage, TINY)
+            bias, spread = tables[BIAS, i, g], max(tables[SPREAD, i, g] + shrinkage, EMPTY_CELL)
             if on_odds:
                 scores[i, g] = bias**2 / (2.0 * (spread + abs(bias) / 3.0))
             elif i < everywhere:
@@ -447,7 +455,7 @@ def move_rows(
     step: float,
     on_odds: bool,
 ) -> float:
-    """Make a step with those of some rows that are in a group: their forecasts f, and what `Cells` knows."""
+    """Move rows from `begin` to `end`, if in group g, by a step: their forecasts f, and sums in `tables`."""
     factor, gained, everywhere = math.exp(step), 0.0, tables.shape[1] - 1
     for row in range(begin, end):
         if not members[row, g]:
@@ -468,12 +476,12 @@ def move_rows(
     return gained
 
 
-def _epoch(rows: Rows, plan: Plan, scale: Scale) -> Any:
-    """One epoch, the cell that is sure to save most first; empty when no group's violation exceeds alpha."""
-    cells, total = Cells(rows, plan, scale), float(rows.weights.sum())
-    found: list[tuple[float, ...]] = []
+def _epoch(rows: EventRows, plan: PatchPlan, scale: Scale) -> Any:
+    """The patches of one epoch, largest sure saving first; none if no group's violation exceeds alpha."""
+    cells, total = StepCells(rows, plan, scale), float(rows.weights.sum())
+    rows_of_table: list[tuple[float, ...]] = []
     everywhere, limit = len(cells.values), plan.alpha * total
-    while len(found) < plan.most and not (plan.alpha > 0.0 and cells.worst <= limit):
+    while len(rows_of_table) < plan.most and not (plan.alpha > 0.0 and cells.worst <= limit):
         limit = TARGET_SHARE * plan.alpha * total
         k = everywhere if cells.best[-1] >= cells.best.max() else int(cells.best.argmax())
         g = int(cells.scores[k].argmax())
@@ -485,33 +493,35 @@ def _epoch(rows: Rows, plan: Plan, scale: Scale) -> Any:
         gained = cells.move(k, g, step)
         after = (ones - cells.tables[BIAS, k, g]) / mass
         value = math.nan if k == everywhere else float(cells.values[k])
-        found.append((value, g, mass, step, (ones - bias) / mass, ones / mass, after, step * ones - gained))
-    part = new_patches(len(found))
-    columns = np.array(found).reshape(-1, 8).T
+        rows_of_table.append(
+            (value, g, mass, step, (ones - bias) / mass, ones / mass, after, step * ones - gained)
+        )
+    part = new_patches(len(rows_of_table))
+    columns = np.array(rows_of_table).reshape(-1, 8).T
     part["value"], part["group"], mass, part["shift"], part["forecast"], part["outcome"], *rest = columns
     part["count"], part["patched"], fall = np.rint(mass), *rest
     on_grid = ~np.isnan(part["value"]) & (scale.values is values_of)
     part["level"] = np.where(on_grid, np.rint(part["value"] * plan.n_levels), -1)
     part["violation"] = mass / total * (part["forecast"] - part["outcome"]) ** 2
-    # of forecasts before clipping, which takes off more
+    # on forecasts it is the fall before clipping, which lowers the error more
     part["fall"] = fall / total if scale.on_odds else mass / total * part["shift"] ** 2
     return part
 
 
-def _epochs(made: Any) -> Iterator[Any]:
+def _epochs(patches: Any) -> Iterator[Any]:
     """The patches of each epoch."""
-    ends = np.flatnonzero(np.diff(made["epoch"])) + 1
-    return (part for part in np.split(made, ends) if len(part))
+    ends = np.flatnonzero(np.diff(patches["epoch"])) + 1
+    return (part for part in np.split(patches, ends) if len(part))
 
 
-def _moved(p: Floats, members: Bytes, made: Any, n_levels: int, scale: Scale) -> Floats:
+def _moved(p: Floats, members: Bytes, patches: Any, n_levels: int, scale: Scale) -> Floats:
     """The forecasts p, shape (n,), after the patches of one epoch."""
-    everywhere = np.isnan(made["value"])
-    values, place = np.unique(made["value"][~everywhere], return_inverse=True)
-    # the last row is of level sets without a patch
+    everywhere = np.isnan(patches["value"])
+    values, place = np.unique(patches["value"][~everywhere], return_inverse=True)
+    # the last row is for level sets without a patch
     table, whole = np.zeros((len(values) + 1, members.shape[1])), np.zeros(members.shape[1])
-    np.add.at(table, (place, made["group"][~everywhere]), made["shift"][~everywhere])
-    np.add.at(whole, made["group"][everywhere], made["shift"][everywhere])
+    np.add.at(table, (place, patches["group"][~everywhere]), patches["shift"][~everywhere])
+    np.add.at(whole, patches["group"][everywhere], patches["shift"][everywhere])
     table += whole
     own = scale.values(p, n_levels)
     at = np.searchsorted(values, own)
@@ -522,19 +532,19 @@ def _moved(p: Floats, members: Bytes, made: Any, n_levels: int, scale: Scale) ->
     return np.where(total != 0.0, scale.leave(scale.enter(p) + total), p)
 
 
-def replay_steps(p: Floats, members: Bytes, made: Any, n_levels: int, scale: Scale) -> Floats:
+def replay_steps(p: Floats, members: Bytes, patches: Any, n_levels: int, scale: Scale) -> Floats:
     """The forecasts p, shape (n,), after a history of steps on this scale; members (n, G)."""
-    for part in _epochs(made):
+    for part in _epochs(patches):
         p = _moved(p, members, part, n_levels, scale)
     return p
 
 
-def _curve(made: Any, aside: Rows, n_levels: int, scale: Scale) -> Floats:
-    """Mean losses of these rows at first and after each patch, were it the last; entered in the history."""
+def _curve(patches: Any, aside: EventRows, n_levels: int, scale: Scale) -> Floats:
+    """Mean losses of these rows before and after each patch; the latter are entered in the patches."""
     p, changes, weights = aside.p, [], aside.weights
     first = float(weights @ scale.loss(scale.enter(p), aside.y))
-    for part in _epochs(made):
-        z, begun, sets = scale.enter(p), scale.enter(p), LevelSets(scale.values(p, n_levels), aside.members)
+    for part in _epochs(patches):
+        z, begun, sets = scale.enter(p), scale.enter(p), RowsByValue(scale.values(p, n_levels), aside.members)
         for value, group, shift in part[["value", "group", "shift"]].tolist():
             if math.isnan(value):
                 rows = np.flatnonzero(aside.members[:, group])
@@ -545,7 +555,7 @@ def _curve(made: Any, aside: Rows, n_levels: int, scale: Scale) -> Floats:
             changes.append(float(weights[rows] @ (scale.loss(z[rows], y) - scale.loss(old, y))))
         p = np.where(z == begun, p, scale.leave(z))
     curve = (first + np.cumsum([0.0, *changes])) / weights.sum()
-    made["validation_error"] = curve[1:]
+    patches["validation_error"] = curve[1:]
     return curve
 
 

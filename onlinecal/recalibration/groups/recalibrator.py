@@ -1,4 +1,7 @@
-"""Recalibrate forecasts inside groups, in scikit-learn's conventions: what is planned, and what is fitted."""
+"""The recalibrator of forecasts inside groups, in scikit-learn's conventions.
+
+`plan_of` checks the parameters and fills in those that are None; `fit` follows the plan and keeps the result.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,16 @@ from onlinecal.measures.scores import brier_score
 from onlinecal.recalibration.folds import first_rows, same_rows, sums
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, Predicates, repair_of
 from onlinecal.recalibration.groups.patches import (
-    STARTS,
+    EVENT_STARTS,
     TARGET_SHARE,
-    Plan,
-    Rows,
-    Start,
+    EventRows,
+    EventStart,
+    PatchPlan,
     most_shifts,
     most_unrounded_patches,
 )
 from onlinecal.recalibration.groups.start import (
-    KINDS,
+    PATCH_KINDS,
     Choice,
     Patch,
     StartMap,
@@ -54,53 +57,53 @@ from onlinecal.validation import check_choice, check_count, check_number, check_
 Target = Literal["multicalibration", "means"]
 TARGETS: tuple[Target, ...] = get_args(Target)
 
-LEVELS = 10
-"""Levels where held-out rows say when to stop."""
-SHRINKAGE = 50.0
-ALPHA, PLAIN_ALPHA = 0.001, 0.05
-"""Without an alpha, where the patches are not log-odds patches; and where no folds are held out."""
-MOST = 500
-"""Log-odds patches that folds look at, and never more than half the rows."""
+DEFAULT_LEVELS = 10
+"""The number of levels by default if held-out rows decide when to stop."""
+DEFAULT_SHRINKAGE = 50.0
+ALPHA_WITH_FOLDS, ALPHA_WITHOUT_FOLDS = 0.001, 0.05
+"""The default alpha of patches that are not log-odds patches if there are folds, and of all without folds."""
+MOST_FOLD_PATCHES = 500
+"""The most log-odds patches that folds try; they are also at most half the rows."""
 
 
-def plan_of(model: GroupRecalibrator, n_rows: float) -> Plan:
-    """Check all parameters, and fill in those that are None."""
+def plan_of(model: GroupRecalibrator, n_rows: float) -> PatchPlan:
+    """The plan of a fit to this many rows: checked parameters, with defaults for those that are None."""
     model.seed = check_count(model.seed, "seed", least=0)
-    check_choice(model.patch, tuple(KINDS), "patch")
+    check_choice(model.patch, tuple(PATCH_KINDS), "patch")
     check_choice(model.target, TARGETS, "target")
-    check_choice(model.start, STARTS, "start")
+    check_choice(model.start, EVENT_STARTS, "start")
     check_number(model.validation_fraction, "validation_fraction", 0.0, 1.0, "[)", "a number in [0, 1)")
     folds = _folds(model, n_rows)
     by_logs = model.patch == "log-odds"
-    alpha = 0.0 if by_logs and folds else ALPHA if folds else PLAIN_ALPHA
+    alpha = 0.0 if by_logs and folds else ALPHA_WITH_FOLDS if folds else ALPHA_WITHOUT_FOLDS
     alpha = alpha if model.alpha is None else check_share(model.alpha, "alpha")
-    shrinkage = SHRINKAGE if folds and by_logs else 0.0
+    shrinkage = DEFAULT_SHRINKAGE if folds and by_logs else 0.0
     if model.shrinkage is not None:
         shrinkage = check_number(
             model.shrinkage, "shrinkage", 0.0, math.inf, "[)", "a finite number of at least 0"
         )
         shrinkage *= by_logs
-    start: Start = "none" if model.start == "auto" and not folds else model.start
+    start: EventStart = "none" if model.start == "auto" and not folds else model.start
     m = _levels(model, alpha, bool(folds))
-    return Plan(m, alpha, bool(folds) or model.n_levels is not None, shrinkage, folds, start)
+    return PatchPlan(m, alpha, bool(folds) or model.n_levels is not None, shrinkage, folds, start)
 
 
 def _folds(model: GroupRecalibrator, n_rows: float) -> int:
-    given = model.n_folds
-    if given is not None and given != 0:
+    asked = model.n_folds
+    if asked is not None and asked != 0:
         if model.validation_fraction:
             raise ValueError(
                 f"n_folds must be None or 0 with validation_fraction={model.validation_fraction}, "
-                f"got {given!r}"
+                f"got {asked!r}"
             )
-        return check_count(given, "n_folds", least=2)
-    if given is not None:
-        check_count(given, "n_folds", least=0)
-    return 0 if given == 0 or model.validation_fraction else default_folds(n_rows)
+        return check_count(asked, "n_folds", least=2)
+    if asked is not None:
+        check_count(asked, "n_folds", least=0)
+    return 0 if asked == 0 or model.validation_fraction else default_folds(n_rows)
 
 
 def _levels(model: GroupRecalibrator, alpha: float, has_folds: bool) -> int:
-    given, patch = model.n_levels, model.patch
+    asked, patch = model.n_levels, model.patch
     if model.target == "means" and patch not in ("shift", "log-odds"):
         raise ValueError(f"patch must be 'shift' or 'log-odds' for the target 'means', got {patch!r}")
     for kind, words in (
@@ -108,21 +111,21 @@ def _levels(model: GroupRecalibrator, alpha: float, has_folds: bool) -> int:
         (patch.startswith("unrounded"), f"patch {patch!r}"),
     ):
         if kind:
-            if given is not None:
-                raise ValueError(f"n_levels must be None for the {words}, got {given!r}")
+            if asked is not None:
+                raise ValueError(f"n_levels must be None for the {words}, got {asked!r}")
             return 0
-    if given is None and has_folds:
-        return max(LEVELS, math.ceil(alpha**-0.5)) if patch == "value" else LEVELS
-    if given is None:
+    if asked is None and has_folds:
+        return max(DEFAULT_LEVELS, math.ceil(alpha**-0.5)) if patch == "value" else DEFAULT_LEVELS
+    if asked is None:
         return default_levels(alpha)
-    m = check_count(given, "n_levels", most=1 << 20)
+    m = check_count(asked, "n_levels", most=1 << 20)
     if patch == "value" and 4.0 * m * m * alpha <= 1.0:
         raise ValueError(f"n_levels must be above 1/(2 sqrt(alpha)) = {0.5 / alpha**0.5:.4g}, got {m}")
     return m
 
 
-def most_patches(model: GroupRecalibrator, plan: Plan, rows: Rows) -> int:
-    """How many patches there can be at most, for any outcomes (unrounded, log-odds: for these rows)."""
+def most_patches(model: GroupRecalibrator, plan: PatchPlan, rows: EventRows) -> int:
+    """The most patches that any outcomes can need; for unrounded and log-odds patches those of these rows."""
     alpha, m = plan.alpha, plan.n_levels
     if model.patch == "unrounded":
         return most_unrounded_patches(rows.p, brier_score(rows.p, rows.y) / len(rows.p), alpha)
@@ -137,10 +140,10 @@ def most_patches(model: GroupRecalibrator, plan: Plan, rows: Rows) -> int:
     return math.floor((m + 1) / (alpha - 0.25 / m**2))
 
 
-def _most_log_odds(plan: Plan, rows: Rows) -> int:
-    """The worst cell has a violation of at least 3/4 alpha/(m + 1), and saves a share of it."""
+def _most_log_odds(plan: PatchPlan, rows: EventRows) -> int:
+    """The most log-odds patches: each saves a part of a violation, which is at least 3/4 alpha/(m + 1)."""
     total = float(rows.weights.sum())
-    allowed = min(MOST, int(total / 2.0)) if plan.n_folds else math.inf
+    allowed = min(MOST_FOLD_PATCHES, int(total / 2.0)) if plan.n_folds else math.inf
     if plan.alpha == 0.0:
         return int(allowed)
     least = TARGET_SHARE * plan.alpha / (plan.n_levels + 1)
@@ -149,16 +152,16 @@ def _most_log_odds(plan: Plan, rows: Rows) -> int:
     return int(min(math.floor(2.0 * spread * loss / least), allowed))
 
 
-def ends_of(model: GroupRecalibrator, rows: Rows) -> tuple[float, float]:
-    """How near to 0 and 1 forecasts may be, and how near answers may come that were not there before."""
+def ends_of(model: GroupRecalibrator, rows: EventRows) -> tuple[float, float]:
+    """How near to 0 and 1 forecasts may be, and how near to them patches may bring answers."""
     if not model.floor and model.patch != "log-odds" and model.start in ("none", "auto"):
         return 0.0, 0.0
     edge, least = nearest_ends(rows.p, float(rows.weights.sum()))
     return edge, least if model.floor else 0.0
 
 
-def merged(rows: Rows) -> Rows:
-    """Rows that are equal, outcome and all, as one row with the sum of their weights."""
+def merged(rows: EventRows) -> EventRows:
+    """Rows without repetitions: those that are equal, outcome and all, become one with their total weight."""
     same = same_rows(rows.p, rows.members, rows.y)
     first = first_rows(same)
     if len(first) == len(same):
@@ -166,37 +169,37 @@ def merged(rows: Rows) -> Rows:
     return rows.take(first)._replace(weights=sums(same, rows.weights))
 
 
-def violations(rows: Rows, n_levels: int | None, means: bool) -> Any:
+def violations(rows: EventRows, n_levels: int | None, means: bool) -> Any:
     """mu(g) K2(f, g) of every group on weighted rows, shape (G,)."""
     level = np.zeros(len(rows.p), np.int64) if means else level_sets(rows.p, n_levels)[0]
     return violations_of_levels(rows.p, rows.y, rows.members.view(np.bool_), level, rows.weights)
 
 
 REPORT_LEVELS = 20
-"""Levels of the report when only means were the target."""
+"""The number of levels of the report if the target was "means"."""
 
 
 class GroupRecalibrator(BaseEstimator):
     """Recalibrate forecasts of one event until they are right inside each of many overlapping groups.
 
-    A smooth map of the forecasts comes first, then patches: each adds a constant to the log odds of one level
-    set inside one group, or of a whole group. Which map, and how many patches, is decided by rows that are
-    held out, fold by fold; what does not lower their log loss by more than a standard error and what the best
-    of so many candidates gains by chance is not done. So forecasts that are calibrated already mostly stay as
-    they are: of draws of 100 to 3,000 rows in four groups one in eight moved them, by a mean square of about
-    1/n for n rows. Those of too few rows stay, too.
+    A smooth map of the forecasts comes first. Then come patches: each adds a constant to the log odds of one
+    level set inside one group, or of a whole group. Rows that are held out, fold by fold, decide which map is
+    taken, and how many patches: only what lowers their log loss by more than a standard error, and by more
+    than the best of so many candidates gains by chance. So forecasts that are calibrated already mostly stay
+    as they are: of draws of 100 to 3,000 rows in four groups one in eight moved them, by a mean square of
+    about 1/n for n rows. With too few rows forecasts stay, too.
 
-    `GroupRecalibrator.as_in_paper(alpha)` is round-multicalibrate: no map, nothing held out, patches until
-    each group g has mu(g) K2(f, g) <= alpha on the rows of `fit`, which is proved to take at most 4/alpha^2.
-    Of the default nothing is proved: what it reached is in `violations_`.
+    `GroupRecalibrator.as_in_paper(alpha)` is round-multicalibrate: there is no map and nothing is held out,
+    and patches are made until each group g has mu(g) K2(f, g) <= alpha on the rows of `fit`. That is proved
+    to take at most 4/alpha^2 patches. For the default nothing is proved; `violations_` says what it reached.
 
     Parameters
     ----------
     alpha
-        The violation mu(g) K2(f, g) that may remain in any group, in (0, 1]: patches end there at the latest.
-        A squared bias: alpha = 0.01 still lets everyone be wrong by 0.1; small groups need a smaller alpha
-        (0.02 * 0.1^2 = 0.0002). None: only held-out rows end them (0.001 with other than log-odds patches;
-        without folds 0.05).
+        The violation mu(g) K2(f, g) that may remain in any group, in (0, 1]: once it is reached no patch is
+        made. It is a squared bias: with alpha = 0.01 everyone may still be wrong by 0.1, and small groups
+        need a smaller alpha (0.02 * 0.1^2 = 0.0002). None: only held-out rows end log-odds patches; for other
+        patches it is 0.001, and without folds 0.05.
     patch
         "log-odds": a constant is added to the log odds of the cell, or of all of the group's rows. "shift":
         to the forecasts themselves. Both keep what the predictor knew inside the cell; levels are forecasts
@@ -204,58 +207,60 @@ class GroupRecalibrator(BaseEstimator):
         "value": forecasts are rounded to the grid 0, 1/m, ..., 1, and the cell's rows move to the grid point
         nearest to their mean outcome.
         "unrounded": as "value" without a grid: the rows of one exact forecast inside a group take exactly
-        their mean outcome. For forecasts of few values; where they hardly repeat, every row is a level set
-        and what is learned is noise. A forecast that `fit` has not seen stays as it is.
+        their mean outcome. This is for forecasts of few values; if they hardly repeat, every row is a level
+        set and noise is learned. A forecast that `fit` has not seen stays as it is.
         "unrounded shift": the same level sets, shifted in epochs as those of "shift".
     n_levels
         m. None: 10 (for value patches at least 1/sqrt(alpha)); without folds ceil(1/alpha). Value patches
-        need m >= 1/(2 sqrt(alpha)), and with any m given here patch the cell that saves most squared error.
-        None for unrounded patches.
+        need m >= 1/(2 sqrt(alpha)); if m is given they patch the cell that saves most squared error. For
+        unrounded patches it must be None.
     target
-        "multicalibration", or "means": only the mean forecast of each group is made right, to
-        mu(g) (E[f | g] - E[y | g])^2 <= alpha. For means, patch must be "log-odds" or "shift": overlapping
-        groups can undo each other's values for ever.
+        "multicalibration", or "means": then only the mean forecast of each group is made right, to
+        mu(g) (E[f | g] - E[y | g])^2 <= alpha. For means, patch must be "log-odds" or "shift", since
+        overlapping groups could undo each other's values for ever.
     predicates
-        Functions, or names and functions: each turns the `groups` of fit and predict (then any table) into
-        one boolean a row.
+        Functions, or names and functions: each turns the `groups` of fit and predict, which may then be any
+        table, into one boolean a row.
     min_mass
         Groups made of categories need at least this share of the rows, in (0, 1].
     validation_fraction
-        Share of the rows to hold out instead of folds, in [0, 1): patches are made on the others, and those
-        after the lowest loss on the held-out rows are taken back.
+        The share of the rows to hold out instead of folds, in [0, 1): patches are made on the others, and
+        those after the lowest loss on the held-out rows are taken back.
     seed
         Chooses the held-out rows.
     start
-        The map that patches start from: "none", "temperature", "platt", "beta" or "isotonic", unless held-out
-        rows speak against it; "auto": the one of the first four with the least log loss; without folds none.
+        The map that patches start from: "none", "temperature", "platt", "beta" or "isotonic". It is taken
+        only if it lowers the loss of held-out rows. "auto": the one of the first four with the least log
+        loss; without folds none.
     n_folds
-        None: 10, from 5,000 rows on 5 and from 200,000 on 3; of more than 10^6 rows only one of them is held
-        out. 0: nothing is held out, every patch is made.
+        None: 10, from 5,000 rows on 5 and from 200,000 on 3; with more than 10^6 rows only one of them is
+        held out. 0: nothing is held out, and every patch is made.
     shrinkage
-        Log-odds patches step as if each cell had so much more variance, the sum of f (1 - f): the fewer rows,
-        the shorter the step. None: 50; without folds 0.
+        Log-odds patches step as if each cell had this much more variance, the sum of f (1 - f): the fewer
+        rows a cell has, the shorter is its step. None: 50; without folds 0.
     floor
         True: no answer is nearer to 0 or 1 than 1/(2 (n + 1)) for n rows fitted, or than the forecast itself
-        was; 0 and 1 themselves are moved to where the other forecasts end. False: as in the paper.
+        was; forecasts of 0 and 1 are moved to the nearest that other forecasts come. False: as in the paper.
 
     Attributes
     ----------
     start_
-        The map that was taken, a `StartMap`; its `kind` and `coefficients_`.
+        The map that was taken, a `StartMap` with `kind` and `coefficients_`.
     history_
-        The patches in order, an array of shape (P,); see `onlinecal.recalibration.groups.start.PATCH`.
+        The patches in order, an array of shape (P,); see `onlinecal.recalibration.groups.patches.PATCH`.
     n_patches_, max_patches_
         How many there are, and how many there can be at most.
     held_out_
         Mean loss of the held-out rows by number of patches, from 0: log loss for log-odds patches, else
-        squared error. None without folds.
+        squared error; None without folds.
     n_levels_, n_groups_, group_names_
-        m, 0 for the target "means" and for unrounded patches; the groups.
+        m, which is 0 for the target "means" and for unrounded patches; how many groups there are, and their
+        names.
     violations_before_, violations_, squared_error_before_, squared_error_
-        mu(g) K2(f, g), shape (G,), and mean squared error on the rows that were fitted, of the forecasts as
-        they came and afterwards.
+        mu(g) K2(f, g), shape (G,), and mean squared error on the rows that were fitted, of the forecasts
+        before and after recalibration.
     n_taken_back_
-        Patches that rows held out by validation_fraction spoke against.
+        How many patches were taken back because of the rows that validation_fraction held out.
 
     Examples
     --------
@@ -287,7 +292,7 @@ class GroupRecalibrator(BaseEstimator):
         min_mass: float = 0.02,
         validation_fraction: float = 0.0,
         seed: int = 0,
-        start: Start = "auto",
+        start: EventStart = "auto",
         n_folds: int | None = None,
         shrinkage: float | None = None,
         floor: bool = True,
@@ -321,26 +326,26 @@ class GroupRecalibrator(BaseEstimator):
         Parameters
         ----------
         p
-            The predictor's probabilities, shape (n,); or those of two classes, (n, 2), the second one being
+            The predictor's probabilities, shape (n,); or those of two classes, (n, 2), of which the second is
             the event.
         y
-            Outcomes, 0/1 or boolean, shape (n,); with two classes their labels, as of `LpRecalibrator`.
+            Outcomes, 0/1 or boolean, shape (n,); with two classes their labels, as in `LpRecalibrator`.
         groups
             A boolean matrix (n, G), a data frame of categories (all one-way and two-way groups with enough
             mass), or any table when there are predicates.
         sample_weight
-            For how many rows each counts, shape (n,), at least 0; whole numbers unless patches are log-odds.
-            None: each for one.
+            For how many rows each row counts, shape (n,), at least 0; whole numbers unless patches are
+            log-odds. None: each counts once.
 
         Raises
         ------
         ValueError
-            A bad parameter, bad p, y, groups or sample_weight: names the argument and the value.
+            For a bad parameter, and bad p, y, groups or sample_weight; the error names argument and value.
 
         Warns
         -----
         LabelWarning
-            y is always the same, or p is on the wrong side of 1/2 more often than by chance.
+            If y is always the same, or p is on the wrong side of 1/2 more often than by chance.
         """
         check_same_index(p, groups, "p and groups")
         forecasts, outcomes = event_rows(p, y)
@@ -348,10 +353,10 @@ class GroupRecalibrator(BaseEstimator):
         maker = GroupMaker(self.min_mass, self.predicates)
         members = maker.fit(groups, len(forecasts), None if sample_weight is None else weights).view(np.uint8)
         warn_of(outcome_remarks(outcomes, forecasts, "y", "p"))
-        # kernels that count take a row as often as its weight says
+        # kernels that count rows are given a row of weight w w times
         if self.patch != "log-odds":
             repeats(weights, f"patch={self.patch!r}")
-        rows = Rows(forecasts, outcomes, members, weights)
+        rows = EventRows(forecasts, outcomes, members, weights)
         rows = rows if (weights > 0.0).all() else rows.take(weights > 0.0)
         plan = plan_of(self, float(weights.sum()))
         if plan.n_folds or self.validation_fraction:
@@ -361,10 +366,10 @@ class GroupRecalibrator(BaseEstimator):
         self._learn(fitted, None if aside is None else self._copied(aside), plan)
         return self
 
-    def _copied(self, rows: Rows) -> Rows:
+    def _copied(self, rows: EventRows) -> EventRows:
         return rows if self.patch == "log-odds" else copied_rows(rows)
 
-    def _learn(self, raw: Rows, aside: Rows | None, plan: Plan) -> None:
+    def _learn(self, raw: EventRows, aside: EventRows | None, plan: PatchPlan) -> None:
         self.group_names_, self.n_groups_ = list(self._maker.names_), self._maker.n_groups_
         self.n_levels_ = plan.n_levels
         self._edge, self._least = ends_of(self, raw)
@@ -383,12 +388,13 @@ class GroupRecalibrator(BaseEstimator):
         number = self.max_patches_ if plan.n_folds == 0 else choice.n_patches
         if aside is not None:
             aside = aside._replace(p=self.start_(self._inside(aside.p), self._limit))
-        made, curve = KINDS[self.patch].fit(rows, aside, plan._replace(most=number))
-        keep = len(made) if curve is None else int(np.argmin(curve))
-        self.history_, self.n_patches_, self.n_taken_back_ = made[:keep], keep, len(made) - keep
+        patches, curve = PATCH_KINDS[self.patch].fit(rows, aside, plan._replace(most=number))
+        keep = len(patches) if curve is None else int(np.argmin(curve))
+        self.history_, self.n_patches_, self.n_taken_back_ = patches[:keep], keep, len(patches) - keep
         after = rows._replace(p=self._patched(rows.p, rows.members))
-        asked = plan.n_levels or None, self.target == "means"
-        self.violations_before_, self.violations_ = (violations(one, *asked) for one in (raw, after))
+        levels_and_target = plan.n_levels or None, self.target == "means"
+        self.violations_before_ = violations(raw, *levels_and_target)
+        self.violations_ = violations(after, *levels_and_target)
         self.squared_error_before_ = float(np.average((raw.p - raw.y) ** 2, weights=raw.weights))
         self.squared_error_ = float(np.average((after.p - after.y) ** 2, weights=after.weights))
 
@@ -396,15 +402,15 @@ class GroupRecalibrator(BaseEstimator):
         return np.clip(p, self._edge, 1.0 - self._edge) if self._edge else p
 
     def _patched(self, p: Floats, members: Bytes, n_patches: int | None = None) -> Floats:
-        """Forecasts that the start has mapped, after so many patches."""
-        after = KINDS[self.patch].replay(p, members, self.history_[:n_patches], self.n_levels_)
+        """Forecasts after the start and this many patches; `p` are those after the start."""
+        after = PATCH_KINDS[self.patch].replay(p, members, self.history_[:n_patches], self.n_levels_)
         return away_from_ends(after, p, self._least) if self._least else after
 
     def predict(self, p: ArrayLike, groups: Any) -> Floats:
         """The recalibrated probabilities of other rows, shape (n,).
 
-        p are the same predictor's, shape (n,); groups as in `fit`. Raises ValueError for bad p or groups, and
-        NotFittedError before `fit`.
+        `p` are probabilities of the same predictor, shape (n,); `groups` are as in `fit`. Raises ValueError
+        for bad p or groups, and NotFittedError before `fit`.
         """
         return self._patched(*self._started(p, groups))
 
@@ -413,7 +419,7 @@ class GroupRecalibrator(BaseEstimator):
     ) -> Iterator[Floats]:
         """The probabilities after the start and after each patch: n_patches_ + 1 arrays of shape (n,).
 
-        `stops` names numbers of patches instead, each at most n_patches_. The rest is as in `predict`.
+        `stops` gives other numbers of patches, each at most n_patches_. The rest is as in `predict`.
         """
         started, members = self._started(p, groups)
         for stop in range(self.n_patches_ + 1) if stops is None else stops:
@@ -428,7 +434,7 @@ class GroupRecalibrator(BaseEstimator):
         return self.start_(self._inside(forecasts), self._limit), members
 
     def members(self, groups: Any, n_rows: int) -> NDArray[np.bool_]:
-        """Which of its groups each of `n_rows` rows is in, (n, G); groups and errors as in `predict`."""
+        """Which groups each of `n_rows` rows is in, shape (n, G); groups and errors are as in `predict`."""
         check_is_fitted(self, "history_")
         return self._maker.transform(groups, n_rows)
 

@@ -1,1 +1,1 @@
-"""Recalibration under l_p error."""
+"""Recalibration under the l_p error: sample sizes and counts, Algorithm 2, the recalibrator, and streams."""

@@ -1,8 +1,9 @@
 """Algorithm 2 of l_p recalibration on counts: from statistics of the bins to one prediction per group.
 
-Names: a bin is a level set of large mass; G's groups are rows of `Groups`, a merged group keeps the row of
-the one that moved; M's groups are nodes, numbered in order of creation, the first ones being the bins. Rounds
-are few, some hundreds at most in practice: they are played in plain Python.
+The paper's words: a bin is a level set of large mass. The groups of G are rows of `MovingGroups`; when two
+are merged, the row of the one that moved stays. The groups of M are nodes, which are estimated once and never
+change. They are numbered in the order in which they are made, and the first ones are the bins. There are some
+hundreds of rounds at most in practice, so they are played in plain Python.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from onlinecal.recalibration.flooring import nearest
 from onlinecal.recalibration.lp.statistics import Statistics, rho
 
 
-class Groups:
-    """G and M while rounds are played.
+class MovingGroups:
+    """The groups of G and M while rounds are played.
 
-    Of the groups of G there are predictions (B, k), and of their parts' estimates the sums: masses (B,) and
-    labels (B, k). `errors` are |mass prediction - labels|, (B, k), `worst` the largest of them, (B,), which
-    is 0 of a group that is given up or merged; an estimated mass of 0 says nothing: no error. `squares` are
-    estimates of E|prediction - y|^2 on each group, (B,).
+    Each group of G has a prediction, (B, k), and the sums of the estimates of its parts: masses (B,) and
+    labels (B, k). `errors` are |mass prediction - labels|, (B, k), and 0 where the estimated mass is 0, which
+    says nothing. `worst`, (B,), is the largest error of a group, or 0 if the group was given up or merged.
+    `squares`, (B,), are estimates of E|prediction - y|^2 on each group.
 
-    `parts` are by group, and by i, the node of 2^i bins that it has; `bins` and `children` by node its bins,
-    and the two nodes that were joined, -1 for a single bin.
+    `parts[g]` maps i to the node of 2^i bins that group g has; no two groups have a bin in common. `bins` has
+    the bins of each node, and `children` the two nodes that were joined to it, or -1 for a single bin.
     """
 
     def __init__(self, statistics: Statistics, n_levels: int) -> None:
@@ -48,7 +49,7 @@ class Groups:
         self.refresh(slice(None))
 
     def _new_node(self, bins: list[int], children: tuple[int, int]) -> int:
-        """Estimate a node from its pools, once, with noise of its own, kept within [0, 1]; its number."""
+        """Make a node and return its number: it is estimated once, with its own noise, and within [0, 1]."""
         pools, node = self.pools, len(self.bins)
         pool = min(len(bins).bit_length() - 1, len(pools.masses) - 1)
         mass = pools.masses[pool, bins].sum() / pools.mass_rows[pool]
@@ -62,7 +63,7 @@ class Groups:
         return node
 
     def add_up(self, g: int) -> None:
-        """A group's estimates: the sums over its parts in M."""
+        """Set the estimates of a group to the sums over its parts in M."""
         estimates = [self.estimates[node] for _, node in sorted(self.parts[g].items())]
         self.masses[g] = sum(mass for mass, _ in estimates)
         self.labels[g] = sum(labels for _, labels in estimates)
@@ -73,14 +74,14 @@ class Groups:
         return self.masses[g] * (1.0 + square) - 2.0 * (self.labels[g] * prediction).sum(axis=-1)
 
     def refresh(self, g: Any) -> None:
-        """Bring the errors and the square of a group, or of some groups, up to date."""
+        """Compute the errors and the squares of a group, or of some groups, anew."""
         mass = self.masses[g, None]
         self.errors[g] = np.where(mass > 0.0, np.abs(mass * self.predictions[g] - self.labels[g]), 0.0)
         self.worst[g] = self.errors[g].max(axis=-1)
         self.squares[g] = self.square(g, self.predictions[g])
 
     def merge(self, g: int, other: int) -> None:
-        """Give g the parts of `other`; parts of equal size are joined until all sizes differ: addition."""
+        """Give g the parts of `other`; as in binary addition, parts of equal size are joined into one."""
         for size, node in sorted(self.parts[other].items()):
             while size in self.parts[g]:
                 twin = self.parts[g].pop(size)
@@ -91,10 +92,10 @@ class Groups:
         self.add_up(g)
 
     def play(self, g: int) -> tuple[int, int, float, float]:
-        """A round: the group moves to its worst class's frequency, and is merged where another one is.
+        """Play a round: move a group to its worst class's frequency, and merge it with one in that level set.
 
-        The class, the group merged into this one (-1: none), and the change of the squared error by
-        the correction and by the merge.
+        Returns the class, the group that was merged into this one (-1: none), and by how much the correction
+        and the merge changed the squared error.
         """
         j = int(self.errors[g].argmax())
         z, new = self.predictions[g].copy(), np.empty_like(self.predictions[g])
@@ -112,7 +113,7 @@ class Groups:
                 merged = float(self.square(g, self.predictions[g])) - square
             else:
                 merged = float(self.square(other, new)) - float(self.squares[other])
-            # the level set stays the same, and with it the key
+            # both predictions are in the same level set, so the key stays
             self.merge(g, other)
         self.places[self.keys[g]] = g
         self.refresh(g)
@@ -130,9 +131,10 @@ class Groups:
 def contradicts(mass: float, labels: Floats, slack: float) -> bool:
     """Whether no distribution u has |mass u_j - labels_j| <= slack for all classes.
 
-    Exact estimates never contradict each other, and noisy ones do not while they are as good as the lemmas
-    ask. Where they do not at a quarter of the tolerance, each correction brings the prediction nearer to such
-    a u, by at least tolerance^2/(2 mass^2) in squared distance, so corrections come to an end.
+    Exact estimates never contradict each other, and noisy ones do not if they are as good as the lemmas ask.
+    If estimates do not contradict each other with a slack of a quarter of the tolerance, each correction
+    brings the prediction nearer to such a u, by at least tolerance^2/(2 mass^2) in squared distance. So
+    corrections come to an end.
     """
     if (labels - slack > mass).any():
         return True
@@ -141,23 +143,23 @@ def contradicts(mass: float, labels: Floats, slack: float) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class History:
-    """What every round did, as far as the estimates know; T rounds.
+class LpHistory:
+    """What each of T rounds did, by the estimates.
 
     Attributes
     ----------
     error
-        l_p norm of the estimated errors of all groups and classes: at the start and after each round,
-        shape (T + 1,). Level sets that are no bins are left out.
+        The l_p norm of the estimated errors of all groups and classes, at the start and after each round,
+        shape (T + 1,). Level sets that are not bins are left out.
     squared_error
-        Estimate of E|h(x) - y|^2 on the bins, a sum over classes and an average over all rows,
+        The estimate of E|h(x) - y|^2 on the bins, a sum over classes and an average over all rows,
         shape (T + 1,).
     group, class_number
         Which group moved towards which class's frequency, shape (T,). A group is named by one of its bins.
     merged_with
-        The group that then was in the same level set, or -1, shape (T,).
+        The group that was in the same level set after the move, or -1, shape (T,).
     stage_one, stage_two
-        Change of the squared error by the correction, and by the merge, shape (T,).
+        The changes of the squared error by the correction, and by the merge, shape (T,).
     """
 
     error: Floats
@@ -170,12 +172,13 @@ class History:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """The end of Algorithm 2: predictions (G, k) and estimated masses (G,) of the groups.
+class FinalGroups:
+    """The result of Algorithm 2: predictions (G, k) and estimated masses (G,) of the groups.
 
-    `group_of_bin` (B,) has their numbers, `group_names` (G,) the bin that names each group in the history,
-    `node_children` (N, 2) the groups that ever were in M: the two that were joined, -1 for single bins. Not
-    `finished`: noisy estimates contradicted each other, so that errors above the tolerance may be left.
+    `group_of_bin`, (B,), has the number of each bin's group, and `group_names`, (G,), the bin that names each
+    group in the history. `node_children`, (N, 2), has for each node that ever was in M the two nodes that
+    were joined to it, or -1 for a single bin. If it is not `finished`, noisy estimates contradicted each
+    other, so that errors above the tolerance may be left.
     """
 
     predictions: Floats
@@ -183,31 +186,30 @@ class Outcome:
     group_of_bin: Ints
     group_names: Ints
     node_children: Ints
-    history: History
+    history: LpHistory
     finished: bool
 
 
 def round_bound(beta: float, n_levels: int) -> float:
-    """Rounds that Lemma 14 allows: (9 + 36/n_levels log2(36/beta)) / beta^2."""
+    """The most rounds by Lemma 14: (9 + 36/n_levels log2(36/beta)) / beta^2."""
     return (9.0 + 36.0 / n_levels * math.log2(36.0 / beta)) / beta**2
 
 
-def run(statistics: Statistics, n_levels: int, tolerance: float, p: float) -> Outcome:
+def run(statistics: Statistics, n_levels: int, tolerance: float, p: float) -> FinalGroups:
     """Correct and merge until no estimated error of a group and class exceeds the tolerance.
 
-    Groups start from the bins' means if the statistics have them, else from rho. The limit on rounds is
-    twice the lemma's: its proof takes the squared error to be at most 1, but over several classes it can
-    be 2.
+    Groups start from the bins' means if the statistics have them, else from rho. The limit on rounds is twice
+    the lemma's: its proof assumes a squared error of at most 1, but over several classes it can be 2.
     """
-    groups, limit = Groups(statistics, n_levels), 2.0 * round_bound(2.0 * tolerance, n_levels)
+    groups, limit = MovingGroups(statistics, n_levels), 2.0 * round_bound(2.0 * tolerance, n_levels)
     moves: list[tuple[int, int, int]] = []
     changes: list[tuple[float, float]] = []
     course = [(groups.error(p), float(groups.squares.sum()))]
     given_up = False
-    while (left := bool((groups.worst > tolerance).any())) and len(moves) < limit:
+    while (is_wrong := bool((groups.worst > tolerance).any())) and len(moves) < limit:
         g = int(groups.worst.argmax())
         if contradicts(groups.masses[g], groups.labels[g], 0.25 * tolerance + 1e-12):
-            # left as it is, unless another group merges with it
+            # the group is given up, unless another one merges with it
             groups.worst[g], given_up = 0.0, True
             continue
         j, other, corrected, merged = groups.play(g)
@@ -221,12 +223,12 @@ def run(statistics: Statistics, n_levels: int, tolerance: float, p: float) -> Ou
             group_of_bin[groups.bins[node]] = number
     moved = np.array(moves, dtype=np.int64).reshape(-1, 3)
     change = np.array(changes, dtype=np.float64).reshape(-1, 2)
-    return Outcome(
+    return FinalGroups(
         predictions=groups.predictions[names],
         masses=groups.masses[names],
         group_of_bin=group_of_bin,
         group_names=np.array(names, dtype=np.int64),
         node_children=np.array(groups.children, dtype=np.int64).reshape(-1, 2),
-        history=History(*np.array(course).T, *moved.T, *change.T),
-        finished=not (left or given_up),
+        history=LpHistory(*np.array(course).T, *moved.T, *change.T),
+        finished=not (is_wrong or given_up),
     )

@@ -1,4 +1,7 @@
-"""l_p recalibration while a stream runs: its level sets counted in bounded memory."""
+"""l_p recalibration while a stream runs: counts of level sets in bounded memory, and Algorithm 2 on them.
+
+Counting never changes what `answer` returns; only `fit` replaces the map, as a whole.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,17 @@ from sklearn.base import clone
 from onlinecal.arrays import Floats
 from onlinecal.measures.lp.level_sets import levels_of
 from onlinecal.recalibration.lp.recalibrator import LevelSetMap, LpRecalibrator
-from onlinecal.recalibration.lp.statistics import Pools, Statistics, noisy_pools, single_pool
+from onlinecal.recalibration.lp.statistics import PoolCounts, Statistics, noisy_pools, single_pool
 
-Key = tuple[tuple[int, int], ...]
-"""A level set: the classes with a level above 0, and these levels."""
+LevelSetKey = tuple[tuple[int, int], ...]
+"""A level set: pairs of a class with a level above 0 and this level."""
 
 LARGEST_WEIGHT = 1e100
+"""If the weight of a round grows beyond this, all weights are measured in a larger unit."""
 
 
-class Entry:
-    """One kept level set: its credit, and per pool its weight and its labels' weights."""
+class CountedLevelSet:
+    """A level set that is kept: its credit, its weight and its labels' weights by pool, and forecast sums."""
 
     __slots__ = ("credit", "labels", "sums", "weights")
 
@@ -34,26 +38,26 @@ class Entry:
 
 
 class LevelSetCounts:
-    """Misra and Gries' heavy hitters over level sets, with what recalibration wants to know of each.
+    """Misra and Gries' heavy hitters over level sets, with the counts that recalibration needs of each.
 
-    At most `capacity` level sets are kept. When another one turns up, every kept one pays the same amount
-    of credit, and those with none left go. A level set with more than 1/(capacity + 1) of the whole weight
-    is always kept, and its count misses at most that part of it.
+    At most `capacity` level sets are kept. When another one comes, every kept one pays the same amount of
+    credit, and those with none left are dropped. A level set with more than 1/(capacity + 1) of the whole
+    weight is always kept, and at most that part of the whole weight is missing from its count.
 
-    Rounds are dealt to `n_pools` pools; `fading` is None, or the factor in (0, 1) by which what was counted
-    loses weight with each round.
+    Rounds are dealt to `n_pools` pools. `fading` is None, or the factor in (0, 1) by which each round lowers
+    the weight of all rounds before it. Weights are in units that grow: the next round has weight `weight`.
     """
 
     def __init__(self, capacity: int, n_pools: int = 1, fading: float | None = None) -> None:
         self.capacity = capacity
         self.fading = fading
-        self.entries: dict[Key, Entry] = {}
+        self.entries: dict[LevelSetKey, CountedLevelSet] = {}
         self.totals = [0.0] * n_pools
         self.paid = 0.0
         self.weight = 1.0
 
-    def add(self, key: Key, forecast: dict[int, float], label: int, pool: int = 0) -> None:
-        """Count one round: its level set, its probabilities by class number, its label's number, its pool."""
+    def add(self, key: LevelSetKey, forecast: dict[int, float], label: int, pool: int = 0) -> None:
+        """Count a round: its level set, its probabilities by class number, its label's number, its pool."""
         weight = self.weight
         self.totals[pool] += weight
         entry = self.entries.get(key)
@@ -71,7 +75,7 @@ class LevelSetCounts:
             if self.weight > LARGEST_WEIGHT:
                 self._scale(1.0 / self.weight)
 
-    def _admit(self, key: Key, weight: float) -> Entry | None:
+    def _admit(self, key: LevelSetKey, weight: float) -> CountedLevelSet | None:
         if len(self.entries) >= self.capacity:
             paid = min(weight, min(entry.credit for entry in self.entries.values()) - self.paid)
             self.paid += paid
@@ -79,12 +83,12 @@ class LevelSetCounts:
             self.entries = {k: entry for k, entry in self.entries.items() if entry.credit > self.paid}
             if weight <= 0.0 and len(self.entries) >= self.capacity:
                 return None
-        entry = Entry(self.paid + weight, len(self.totals))
+        entry = CountedLevelSet(self.paid + weight, len(self.totals))
         self.entries[key] = entry
         return entry
 
     def _scale(self, factor: float) -> None:
-        """Measure all weights in another unit."""
+        """Multiply all weights by a factor, which changes their unit."""
         self.weight *= factor
         self.paid *= factor
         self.totals = [total * factor for total in self.totals]
@@ -96,19 +100,19 @@ class LevelSetCounts:
 
     @property
     def rounds(self) -> float:
-        """The weight of all rounds in units of the next one's."""
+        """The weight of all rounds, where the next round has weight 1."""
         return sum(self.totals) / self.weight
 
 
 def statistics_of(
     windows: list[LevelSetCounts], n_classes: int, beta: float, with_means: bool, seed: int, delta: float
 ) -> Statistics:
-    """The bins of several counts together, as Algorithm 2 wants them.
+    """The statistics of the bins in several counts together, for Algorithm 2.
 
-    With several pools the first one finds the bins; pools 1 + 2i and 2 + 2i estimate masses and label
-    frequencies of groups of 2^i bins. Bins are those with at least beta/6 of the weight.
+    Bins are the level sets with at least beta/6 of the weight. If there are several pools, the first one
+    finds the bins; pools 1 + 2i and 2 + 2i estimate masses and label frequencies of groups of 2^i bins.
     """
-    keys: dict[Key, float] = {}
+    keys: dict[LevelSetKey, float] = {}
     for window in windows:
         for key, entry in window.entries.items():
             keys[key] = keys.get(key, 0.0) + entry.weights[0] / window.weight
@@ -121,13 +125,13 @@ def statistics_of(
         for j, level in key:
             levels[b, j] = level
         for window in windows:
-            if (kept := window.entries.get(key)) is None:
+            if (counted := window.entries.get(key)) is None:
                 continue
-            masses[:, b] += np.array(kept.weights) / window.weight
-            for i, of_pool in enumerate(kept.labels):
+            masses[:, b] += np.array(counted.weights) / window.weight
+            for i, of_pool in enumerate(counted.labels):
                 for j, weight in of_pool.items():
                     labels[i, b, j] += weight / window.weight
-            for j, total in kept.sums.items():
+            for j, total in counted.sums.items():
                 means[b, j] += total / window.weight
     return Statistics(
         levels,
@@ -136,7 +140,7 @@ def statistics_of(
     )
 
 
-def _pools(masses: Floats, labels: Floats, totals: Floats, delta: float, seed: int) -> Pools:
+def _pools(masses: Floats, labels: Floats, totals: Floats, delta: float, seed: int) -> PoolCounts:
     if len(masses) == 1:
         return single_pool(masses[0], labels[0], totals[0])
     sizes = max(1, masses.shape[1]).bit_length()
@@ -147,15 +151,16 @@ def _pools(masses: Floats, labels: Floats, totals: Floats, delta: float, seed: i
 
 
 PANES = 8
-"""Parts of a window; the oldest is forgotten as a whole."""
+"""A window has this many parts; the oldest part is forgotten as a whole."""
 
 
 class OnlineLp:
-    """Counts a stream's forecasts by level set, and maps forecasts by what Algorithm 2 found at its last run.
+    """Counts a stream's forecasts by level set, and maps forecasts by the last run of Algorithm 2.
 
-    The classes are numbered by the caller, who also says when to run: `rounds_to_next`. `settings` have the
-    parameters of each run; their seed deals rounds to pools. `window` is None, or how many rounds are
-    remembered: they are forgotten an eighth of it at a time. `counts` are those of each part of it.
+    The caller numbers the classes, and decides when to run it again; `rounds_to_next` suggests when.
+    `settings` has the parameters of each run; its seed deals rounds to pools. `window` is None, or how many
+    rounds are remembered; an eighth of them is forgotten at a time. `counts` has the counts of each part of
+    the window.
     """
 
     def __init__(self, settings: LpRecalibrator, window: int | None, fading: float | None) -> None:
@@ -171,12 +176,12 @@ class OnlineLp:
         self.counts: deque[LevelSetCounts] = deque([self._new_counts()])
 
     def answer(self, vector: Floats) -> Floats:
-        """What becomes of the probabilities of all classes known by now, shape (k,)."""
+        """The recalibrated probabilities of all classes known by now, shape (k,)."""
         self._widen(len(vector))
         return vector if self.map is None else self.map.one(vector)
 
     def keep(self, vector: Floats, number: int) -> None:
-        """Count a round: the probabilities that came in, shape (k,), and the number of the class."""
+        """Count a round: the model's probabilities, shape (k,), and the number of the class that came."""
         self.rounds += 1
         shift = self.settings.within == "shift"
         forecast = {j: u for j, u in enumerate(vector.tolist()) if u > 0.0} if shift else {}
@@ -191,7 +196,7 @@ class OnlineLp:
                 self.counts.popleft()
 
     def fit(self, labels: Sequence[Hashable]) -> LpRecalibrator | None:
-        """Run Algorithm 2 on what is counted; None while there are fewer than two classes."""
+        """Run Algorithm 2 on the counts; None while there are fewer than two classes."""
         windows = [counts for counts in self.counts if counts.entries]
         if len(labels) < 2 or not windows:
             return None
@@ -207,7 +212,7 @@ class OnlineLp:
         return recalibrator
 
     def rounds_to_next(self) -> int:
-        """After how many more rounds to run again: as many as there were, or as are remembered."""
+        """After how many more rounds to run again: as many as were counted, or as are remembered."""
         if self.window is not None:
             return min(self.rounds, self.window // PANES)
         return self.rounds if self.fading is None else min(self.rounds, math.ceil(1.0 / (1.0 - self.fading)))
@@ -226,8 +231,8 @@ class OnlineLp:
         self.map = LevelSetMap(levels, values, old.n_levels, old.shift, old.least * width / wider)
 
 
-def level_set_of(vector: Floats, n_levels: int) -> Key:
-    """The level set of one vector: the classes with a level above 0, and these levels."""
+def level_set_of(vector: Floats, n_levels: int) -> LevelSetKey:
+    """The level set of one vector of probabilities, shape (k,)."""
     levels = levels_of(vector, n_levels)
-    found = np.flatnonzero(levels)
-    return tuple(zip(found.tolist(), levels[found].tolist(), strict=True))
+    classes = np.flatnonzero(levels)
+    return tuple(zip(classes.tolist(), levels[classes].tolist(), strict=True))

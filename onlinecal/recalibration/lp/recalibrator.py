@@ -1,4 +1,4 @@
-"""Recalibrate a table of class probabilities under the l_p error, in scikit-learn's conventions."""
+"""The recalibrator of tables under the l_p error, in scikit-learn's conventions, and the map that it fits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onlinecal.measures.lp.errors import sums_of_level_sets
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
 from onlinecal.recalibration.flooring import floored, least_probability, project_rows
 from onlinecal.recalibration.folds import SampleSizeWarning, merged_rows
-from onlinecal.recalibration.lp.algorithm import Outcome, run
+from onlinecal.recalibration.lp.algorithm import FinalGroups, run
 from onlinecal.recalibration.lp.statistics import (
     ESTIMATIONS,
     Estimation,
@@ -30,16 +30,16 @@ from onlinecal.recalibration.lp.statistics import (
     sample_sizes,
 )
 from onlinecal.recalibration.probability_recalibrator import weighted
-from onlinecal.recalibration.starting import Rows, Start, StartedRecalibrator, fitted_start, started
+from onlinecal.recalibration.starting import Start, StartedRecalibrator, StartedRows, fitted_start, started
 from onlinecal.validation import check_choice, check_count, check_number, check_open_unit, check_order
 
 
 class LevelSetMap:
-    """What becomes of probabilities, by level set: known ones have levels (B, k) and values (B, k).
+    """Maps probabilities by their level sets; the known ones have levels (B, k) and values (B, k).
 
     A row in a known level set becomes that level set's value, any other becomes rho of its level set. With
-    `shift` the value is added and the sum projected on the simplex, and any other row is kept; `least` is
-    what a probability of 0 then becomes, see `onlinecal.recalibration.flooring`.
+    `shift` the value is added and the sum is projected on the simplex, and any other row is kept. Then
+    `least` is the probability that 0 becomes, see `onlinecal.recalibration.flooring`.
     """
 
     def __init__(self, levels: Ints, values: Floats, n_levels: int, shift: bool, least: float = 0.0) -> None:
@@ -58,7 +58,7 @@ class LevelSetMap:
         return out
 
     def one(self, row: Floats) -> Floats:
-        """The same of one row, shape (k,), in a fraction of the time."""
+        """The map of one row, shape (k,), which takes a fraction of the time."""
         levels = levels_of(row, self.n_levels)
         place = self._places.get(levels.tobytes(), -1)
         if place < 0:
@@ -66,7 +66,7 @@ class LevelSetMap:
         return self._changed(row[None], self.values[place : place + 1])[0]
 
     def _changed(self, table: Floats, values: Floats) -> Floats:
-        """Rows of known level sets, which have these values."""
+        """The mapped rows of known level sets with these values."""
         return floored(project_rows(table + values), self.least) if self.shift else values
 
 
@@ -74,18 +74,19 @@ Within = Literal["constant", "shift"]
 WITHIN: tuple[Within, ...] = get_args(Within)
 
 MOST_TOLERANCE = 0.25
+"""The default tolerance is not raised above this for the sake of `least_rows`."""
 
 
 class LpRecalibrator(StartedRecalibrator):
-    """Recalibrate class probabilities as whole rows: what similar rows promise is what comes.
+    """Recalibrate class probabilities as whole rows: classes come as often as similar rows promise.
 
-    First a smooth map with few numbers to learn, the start, is fitted. Then level sets are corrected, by
-    Algorithm 2 of Bairaktari and Nguyen: what the start makes of the probabilities is sorted into level sets
-    by rounding it down to multiples of 1/n_levels. The level sets with enough mass each begin as a group.
-    While some group promises some class too much or too little, by more than the tolerance (a difference of
-    probabilities, weighted with the group's mass), its prediction is moved to the class's frequency and
-    projected on the simplex; groups that come to predict the same level set are merged. The answers mix the
-    start's with the corrected ones, in a share that held-out rows decide.
+    First a smooth map with few numbers to learn, the start, is fitted. Then level sets are corrected by
+    Algorithm 2 of Bairaktari and Nguyen. The start's probabilities are sorted into level sets by rounding
+    them down to multiples of 1/n_levels. Each level set with enough mass begins as a group. While some group
+    promises some class too much or too little, by more than the tolerance (a difference of probabilities,
+    weighted with the group's mass), its prediction is moved to the class's frequency and projected on the
+    simplex. Groups that come to predict the same level set are merged. The answers mix the start's with the
+    corrected ones, in a share that held-out rows decide.
 
     Parameters
     ----------
@@ -97,49 +98,51 @@ class LpRecalibrator(StartedRecalibrator):
         How often the guarantee for the source may fail, between 0 and 1.
     n_levels
         Levels per class. None: ceil(1/beta) with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the paper:
-        fine enough to lose next to nothing by rounding, and often too fine to find anything to correct.
+        that is fine enough to lose next to nothing by rounding, and often too fine to find errors.
     tolerance
-        The largest error of a group and class that is left alone; None: beta/2, and at least least_rows/n.
+        The largest error of a group and class that is not corrected; None: beta/2, and at least least_rows/n.
         Level sets with less mass than a third of it are left out.
     estimation
         "plug-in": every estimate is made from all rows; the guarantee is proved by uniform convergence.
-        "pools": separate pools of rows for each group size, with Laplace noise, as in the paper; that needs
+        "pools": each group size has separate pools of rows, with Laplace noise, as in the paper. That needs
         thousands of times as many rows for every beta in practical use, and takes no weights.
     seed
-        Deals rows to folds and pools, and draws the noise.
+        The seed that deals rows to folds and pools, and draws the noise.
     within
-        "shift": each level set starts from its mean forecast, and its rows are shifted by what the mean was
-        corrected by, then projected; rows of other level sets are kept. What the model knows inside a level
-        set then survives, and so does its squared error; only with estimation="plug-in". Projecting could
+        "shift": each level set starts from its mean forecast. Its rows are shifted by as much as the mean was
+        corrected, and then projected; rows of other level sets are kept. So what the model knows inside a
+        level set survives, and so does its squared error. This needs estimation="plug-in". Projecting could
         make a class 0, so a shifted row p is mixed with the uniform distribution at the weight of one of the
         n fitted rows, (n p + 1/k)/(n + 1). "constant": all rows of a group get its prediction, as in the
-        paper; level sets without a group get the distribution nearest to their corner. None: "shift", with
-        pools "constant".
+        paper; level sets without a group get the distribution nearest to their corner. None: "shift", but
+        with pools "constant".
     classes
         The labels that the columns stand for, any hashables; None: 0..k-1.
     start
         The map that comes first: "temperature", "vector", "dirichlet", "isotonic" (per class), "beta" or
-        "none". "auto": none, temperature, vector or (3 to 12 classes) Dirichlet, the last two with 30
-        rows for each number they learn; that of the least log loss of held-out rows, or the simplest that
-        chance and .2 % do not tell from it; a temperature without folds. With fewer rows, but 300,
-        Dirichlet near the temperature's map (`pull`) if it is better by 2.5 standard errors.
-        A start is left out if it would raise the squared error of the fitted rows.
+        "none". "auto" tries none, temperature, vector and (for 3 to 12 classes) Dirichlet, the last two if
+        there are 30 rows for each number they learn. It takes the one with the least log loss of held-out
+        rows, or the simplest that chance, or a difference of .2 %, does not tell from it; without folds it is
+        a temperature. With fewer rows, but at least 300, it takes Dirichlet near the temperature's map
+        (`pull`) if that is better by 2.5 standard errors. A start is left out if it would raise the squared
+        error of the fitted rows.
     share
-        The part that corrected probabilities have in the answers, 0 to 1, the start's having the rest. None:
-        the largest of 0, 0.05, ..., 1 with which no loss rises, compared with the start's: not log loss and
-        squared error of the held-out rows, by a standard error, nor squared error of the fitted rows. With
-        fewer than two rows a fold it is 0; without folds 1.
+        The part that corrected probabilities have in the answers, 0 to 1; the start's have the rest. None:
+        the largest of 0, 0.05, ..., 1 with which no loss is higher than the start's. The losses are log loss
+        and squared error of the held-out rows, which must be lower by a standard error, and the squared error
+        of the fitted rows. With fewer than two rows a fold the share is 0; without folds it is 1.
     keep
-        Each class keeps at least this part of what the start gives it. 0: no such floor.
+        Each class keeps at least this part of what the start gives it; 0 means no such floor.
     limit
         No class is corrected by more than this factor, up or down; rows beyond that, or below `keep`, are
         projected on those within. None: with share=None the widest of 1.25, 1.5, 2, 3, 5, 20, 100 and 1000
-        that allows the share; else none, as np.inf.
+        that allows the share; with a given share there is no limit, as with np.inf.
     n_folds
-        Folds of held-out rows, that decide on share and limit; 0: none are held out. Of more than 100,000
-        rows one of the folds decides, and of more than 500,000 one of so many, drawn at random.
+        The number of folds of held-out rows, which decide on share and limit; 0: no rows are held out. With
+        more than 50,000 rows one of the folds decides, and with more than 500,000 one fold of a random sample
+        of 500,000.
     least_rows
-        With tolerance=None, of how many of the n fitted rows an error is left alone in any case.
+        With tolerance=None, the tolerance is at least the error of this many of the n fitted rows.
 
     Attributes
     ----------
@@ -150,40 +153,41 @@ class LpRecalibrator(StartedRecalibrator):
     start_
         The fitted start, None for none; start_name_: its name.
     share_, keep_, limit_
-        What was used.
+        The values that were used.
     beta_, n_levels_, tolerance_, within_
-        What was used; beta_ is twice the tolerance.
+        The values that were used; beta_ is twice the tolerance.
     level_sets_
-        Lower corners of the level sets that have a group, shape (B, k).
+        The lower corners of the level sets that have a group, shape (B, k).
     group_of_level_set_
-        Their groups' numbers, shape (B,).
+        The numbers of their groups, shape (B,).
     predictions_, masses_
         The groups' predictions, shape (G, k), and estimated masses, shape (G,).
     n_rounds_, n_merges_
-        Rounds played, and how many of them ended in a merge.
+        How many rounds were played, and how many of them ended in a merge.
     history_
         Error and squared error after each round, and what the round did.
     fitted_error_bound_
-        With "plug-in", "constant", share_ = 1, keep_ = 0 and limit_ = inf, what Err_p of the fitting rows
-        cannot exceed, whatever start and n_levels are; below epsilon if the tolerance is beta/2. Else it
-        bounds nothing.
+        With "plug-in", "constant", share_ = 1, keep_ = 0 and limit_ = inf, a bound on Err_p of the fitted
+        rows, whatever start and n_levels are; it is below epsilon if the tolerance is beta/2. With other
+        settings it bounds nothing.
     sample_complexity_
-        Rows that the guarantee for the source needs.
+        The rows that the guarantee for the source needs.
 
     Notes
     -----
-    Guarantees, with their proofs, are on the page docs/theory-tables.md. With weights those on the fitted
-    rows hold for their weighted averages; those for the source are about independent rows, and do not hold.
+    Guarantees, with their proofs, are on the page docs/theory-tables.md. With weights the guarantees on the
+    fitted rows hold for their weighted averages; those for the source are about independent rows, and do not
+    hold.
 
-    Of the fitted rows, whatever share and start are: their squared error is at most the start's, and that
-    at most the probabilities' own; their log loss is at most the start's plus -log(1 - share (1 - keep)); on
-    each group's rows the bias is at most (1 - share) times the start's
-    plus share times the corrected probabilities'. The guarantee for the l_p error itself is about level sets
-    of the answers, so it needs share=1: `LpRecalibrator.as_in_paper(...)` has it.
+    On the fitted rows these hold for every share and start. The squared error is at most the start's, which
+    is at most the probabilities' own. The log loss is at most the start's plus -log(1 - share (1 - keep)). On
+    each group's rows the bias is at most (1 - share) times the start's plus share times the corrected
+    probabilities'. The guarantee for the l_p error itself is about level sets of the answers, so it needs
+    share=1: `LpRecalibrator.as_in_paper(...)` has it.
 
-    `fit` warns, with a SampleSizeWarning, of fewer rows than the guarantee for the source needs, where the
-    parameters are such that there is one, and with a ConvergenceWarning if "pools" left errors above the
-    tolerance: too few rows, so that noise is larger.
+    `fit` gives a SampleSizeWarning if the parameters are such that there is a guarantee for the source, and
+    there are fewer rows than it needs. It gives a ConvergenceWarning if "pools" left errors above the
+    tolerance, since noise was large with so few rows.
 
     References
     ----------
@@ -241,9 +245,9 @@ class LpRecalibrator(StartedRecalibrator):
 
     @classmethod
     def as_in_paper(cls, p: float = 2.0, epsilon: float = 0.1, **parameters: Any) -> Self:
-        """Algorithm 2 and nothing else: no start, all of the correction, constant, its levels by epsilon.
+        """Algorithm 2 alone: no start, share 1, one prediction a group, and levels that epsilon determines.
 
-        That is what the guarantees for the error are about. Further parameters are those of the class.
+        The guarantees for the error are about this. Further parameters are those of the class.
         """
         plain = {"start": "none", "share": 1.0, "keep": 0.0, "limit": math.inf, "n_folds": 0}
         plain |= {"n_levels": None, "within": "constant", "least_rows": 0.0}
@@ -263,13 +267,16 @@ class LpRecalibrator(StartedRecalibrator):
 
     def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         n, k = table.shape
-        needs, once = self.settings_for(k, weights.sum()), bool((weights == 1.0).all())
-        if self.estimation == "pools" and not once:
-            raise ValueError("sample_weight must be None with estimation='pools', which deals out whole rows")
-        if self._promises and once and n < (wanted := needs.needed(self.estimation)):
+        needs, unweighted = self.settings_for(k, weights.sum()), bool((weights == 1.0).all())
+        if self.estimation == "pools" and not unweighted:
+            raise ValueError(
+                "sample_weight must be None with estimation='pools', which deals whole rows: "
+                "use estimation='plug-in'"
+            )
+        if self._promises and unweighted and n < (wanted := needs.needed(self.estimation)):
             reached = error_bound(self.beta_, float(self.p))
-            said = f"{n:,} rows guarantee less for the source (epsilon_for), {reached:.3g} takes {wanted:,}"
-            warnings.warn(said, SampleSizeWarning, stacklevel=3)
+            remark = f"{n:,} rows guarantee less for the source (epsilon_for), {reached:.3g} takes {wanted:,}"
+            warnings.warn(remark, SampleSizeWarning, stacklevel=3)
         if self.estimation == "plug-in":
             table, labels, weights = merged_rows(table, labels, weights)
         model = self._start_model(table, labels, weights)
@@ -280,28 +287,30 @@ class LpRecalibrator(StartedRecalibrator):
 
         splits = self._deciding_folds(table, labels, weights)
 
-        def held_out() -> Iterator[Rows]:
-            for rows, mine, out, *counts in splits:
-                start, begun = fitted_start(model, table[rows], labels[rows], mine)
-                _, found = self._run(self._counted(begun, labels[rows], mine))
+        def held_out() -> Iterator[StartedRows]:
+            for rows, fitted_weights, out, *counts in splits:
+                start, begun = fitted_start(model, table[rows], labels[rows], fitted_weights)
+                _, mapping = self._run(self._counted(begun, labels[rows], fitted_weights))
                 begun = started(start, table[out])
-                yield Rows(begun, found(begun), labels[out], *counts)
+                yield StartedRows(begun, mapping(begun), labels[out], *counts)
 
-        def all_rows() -> Iterator[Rows]:
+        def all_rows() -> Iterator[StartedRows]:
             for rows in pieces(whole):
-                yield Rows(whole[rows], self.map_(whole[rows]), labels[rows], weights[rows], weights[rows])
+                yield StartedRows(
+                    whole[rows], self.map_(whole[rows]), labels[rows], weights[rows], weights[rows]
+                )
 
         self._mix(held_out(), all_rows, self._error)
 
     def _counted(self, begun: Floats, labels: Ints, weights: Floats) -> Statistics:
-        """What is counted of some rows that the start has mapped."""
+        """The statistics of some rows after the start."""
         needs = self.sample_complexity_
         if self.estimation == "pools":
             return pool_statistics(begun, labels, needs, self.delta, self.seed)
         return plug_in_statistics(begun, labels, needs.n_levels, needs.beta, self.within_ == "shift", weights)
 
-    def _run(self, statistics: Statistics) -> tuple[Outcome, LevelSetMap]:
-        """Algorithm 2, and the map that it ends with: shifts, if groups began at their means."""
+    def _run(self, statistics: Statistics) -> tuple[FinalGroups, LevelSetMap]:
+        """Run Algorithm 2; its result, and the map made of it, which shifts rows if groups began at means."""
         outcome = run(statistics, self.n_levels_, self.tolerance_, float(self.p))
         values, least = outcome.predictions[outcome.group_of_bin], 0.0
         if shift := statistics.means is not None:
@@ -310,7 +319,7 @@ class LpRecalibrator(StartedRecalibrator):
         return outcome, LevelSetMap(statistics.levels, values, self.n_levels_, shift, least)
 
     def _error(self, table: Floats, labels: Ints, weights: Floats) -> float:
-        """Err_p to the power p, of inf Err_p."""
+        """Err_p to the power p; for p = inf Err_p itself."""
         numbers, level_sets = number_level_sets(table, self.n_levels_)
         wrong = weighted(residuals(table, labels), weights) / len(table)
         sums = np.abs(sums_of_level_sets(wrong.T, numbers, len(level_sets)))
@@ -318,12 +327,12 @@ class LpRecalibrator(StartedRecalibrator):
 
     @property
     def _promises(self) -> bool:
-        """Whether there is a guarantee for the source: nothing but Algorithm 2, as it is proved."""
-        told = (self.start, self.share, self.keep, self.limit, self.within_)
-        return told == ("none", 1.0, 0.0, math.inf, "constant")
+        """Whether there is a guarantee for the source: it is proved for Algorithm 2 alone."""
+        asked = (self.start, self.share, self.keep, self.limit, self.within_)
+        return asked == ("none", 1.0, 0.0, math.inf, "constant")
 
     def settings_for(self, n_classes: int, n_rows: float = math.inf) -> SampleComplexity:
-        """Check the parameters, set what they are for `n_rows` of `n_classes`; what the guarantee needs."""
+        """Check the parameters, set those used for `n_rows` rows, and return what the guarantee needs."""
         self._check_parameters()
         self.within_: Within = self.within or ("shift" if self.estimation == "plug-in" else "constant")
         tolerance, n_levels = self.tolerance, self.n_levels
@@ -339,15 +348,15 @@ class LpRecalibrator(StartedRecalibrator):
         return self.sample_complexity_
 
     def fit_statistics(self, statistics: Statistics) -> None:
-        """Run Algorithm 2 on `statistics`, for `settings_for` these parameters, and answer by it alone."""
+        """Run Algorithm 2 on `statistics`, after `settings_for`; answers are then those of its map alone."""
         self._keep(statistics, *self._run(statistics))
         self.start_, self.share_, self.keep_, self.limit_ = None, 1.0, 0.0, math.inf
 
-    def _keep(self, statistics: Statistics, outcome: Outcome, found: LevelSetMap) -> None:
+    def _keep(self, statistics: Statistics, outcome: FinalGroups, level_set_map: LevelSetMap) -> None:
         if not outcome.finished:
             warnings.warn(
                 f"after {len(outcome.history.group):,} rounds some errors may still be above the tolerance"
-                f" {self.tolerance_:.3g}: the estimates contradict each other, there are too few rows",
+                f" {self.tolerance_:.3g}: the estimates contradict each other, since there are too few rows",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -359,8 +368,8 @@ class LpRecalibrator(StartedRecalibrator):
         self.n_rounds_ = len(outcome.history.group)
         self.n_merges_ = int((outcome.history.merged_with >= 0).sum())
         self.fitted_error_bound_ = error_bound(4.0 / 3.0 * self.tolerance_, float(self.p))
-        self.n_features_in_ = found.values.shape[1]
-        self.map_ = found
+        self.n_features_in_ = level_set_map.values.shape[1]
+        self.map_ = level_set_map
 
     def _map(self, table: Floats) -> Floats:
         begun = started(self.start_, table)

@@ -1,4 +1,7 @@
-"""How many rows the guarantee of l_p recalibration needs, and what is counted in them."""
+"""How many rows the guarantee of l_p recalibration needs, and the counts that Algorithm 2 starts from.
+
+`SampleComplexity` says the former, `Statistics` holds the latter. Neither changes once it is made.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ SMALLEST_BETA = 1e-9
 
 @dataclass(frozen=True)
 class PoolSizes:
-    """Rows for the estimates of all groups of `group_size` level sets.
+    """The rows needed to estimate all groups of `group_size` level sets.
 
     Attributes
     ----------
     group_size
         A power of two.
     masses, labels
-        Rows to estimate the probabilities of such groups, and the label frequencies in them.
+        The rows for the probabilities of such groups, and for the label frequencies in them.
     """
 
     group_size: int
@@ -36,7 +39,7 @@ class PoolSizes:
 
 @dataclass(frozen=True)
 class SampleComplexity:
-    """What the guarantee with error parameter beta needs; see `lp_sample_complexity`.
+    """The rows that the guarantee with error parameter beta needs; see `lp_sample_complexity`.
 
     Attributes
     ----------
@@ -45,17 +48,17 @@ class SampleComplexity:
     n_levels
         Levels per class.
     n_level_sets
-        Level sets that exist, |V|.
+        How many level sets there are, |V|.
     most_bins
-        Level sets that can have an estimated mass of beta/6 or more: at most 6/beta.
+        How many level sets can have an estimated mass of beta/6 or more: at most 6/beta.
     accuracy
-        What the estimates of one group must be accurate to: beta/(36 (floor(log2 most_bins) + 1)).
+        The error that estimates of one group may have: beta/(36 (floor(log2 most_bins) + 1)).
     masses
-        Rows of the pool that finds the level sets of large mass.
+        The rows of the pool that finds the level sets of large mass.
     pools
-        One pair of pools per group size 1, 2, 4, ...
+        A pair of pools for each group size 1, 2, 4, ...
     plug_in
-        Rows that are enough when every estimate is made from all of them.
+        The rows that are enough if every estimate is made from all of them.
     """
 
     beta: float
@@ -69,11 +72,11 @@ class SampleComplexity:
 
     @property
     def total(self) -> int:
-        """Rows for separate pools, all together."""
+        """The rows of all separate pools together."""
         return self.masses + sum(pool.masses + pool.labels for pool in self.pools)
 
     def needed(self, estimation: Estimation) -> int:
-        """Rows that the guarantee needs under this kind of estimation."""
+        """The rows that the guarantee needs with this kind of estimation."""
         return self.total if estimation == "pools" else self.plug_in
 
 
@@ -99,7 +102,7 @@ def lp_sample_complexity(p: float, epsilon: float, delta: float, n_classes: int)
     Raises
     ------
     ValueError
-        A value out of range; p so close to 1 that beta is below 1e-9.
+        If a value is out of range, or p is so close to 1 that beta is below 1e-9.
 
     Notes
     -----
@@ -140,12 +143,15 @@ def coupled_beta(p: float, epsilon: float) -> float:
     # epsilon^(p/(p-1)) = epsilon epsilon^(1/(p-1))
     beta = error * (error / 2.0) ** (1.0 / (order - 1.0))
     if beta < SMALLEST_BETA:
-        raise ValueError(f"p = {p!r} and epsilon = {epsilon!r} make beta = {beta:.3g}, below 1e-9")
+        raise ValueError(
+            f"p = {p!r} and epsilon = {epsilon!r} make beta = {beta:.3g}, below 1e-9: "
+            "give a larger p or epsilon"
+        )
     return beta
 
 
 def sample_sizes(beta: float, n_levels: int, delta: float, n_classes: int) -> SampleComplexity:
-    """The same numbers for any beta and n_levels, coupled or not."""
+    """The numbers of `lp_sample_complexity` for any beta and n_levels, coupled or not."""
     check_open_unit(delta, "delta")
     n_classes = check_count(n_classes, "n_classes")
     n_level_sets = count_level_sets(n_levels, n_classes)
@@ -165,21 +171,21 @@ def sample_sizes(beta: float, n_levels: int, delta: float, n_classes: int) -> Sa
 
 
 def mass_pool_size(beta: float, n_level_sets: int, delta: float) -> int:
-    """Rows with which every level set's mass is known to beta/12 (Lemma 8)."""
+    """The rows with which every level set's mass is known to beta/12 (Lemma 8)."""
     a = beta / 12.0
     large = math.log(4.0 / (a * delta)) / (2.0 * a * a)
-    # the logarithm of a whole number of any size
+    # math.log takes whole numbers of any size, also those beyond all floats
     small = 8.0 / (3.0 * a) * (math.log(n_level_sets) + math.log(2.0 / delta))
     return math.ceil(max(large, small))
 
 
 def pool_size(n_events: int, n_classes: int, accuracy: float, delta: float) -> int:
-    """Rows with which n_events disjoint events, chosen in turn, are known to `accuracy` (Lemma 9)."""
+    """The rows with which n_events disjoint events, chosen in turn, are known to `accuracy` (Lemma 9)."""
     return math.ceil(32.0 * math.log(4.0 * n_events * n_classes / delta) / accuracy**2)
 
 
 def laplace_scale(rows: int, n_events: int, n_classes: int, delta: float) -> float:
-    """The noise 8/(m a) of Lemma 9, for the accuracy a that m = `rows` buy."""
+    """The scale 8/(m a) of the noise of Lemma 9, for the accuracy a that m = `rows` allow."""
     accuracy = math.sqrt(32.0 * math.log(4.0 * n_events * n_classes / delta) / rows)
     return 8.0 / (rows * accuracy)
 
@@ -192,7 +198,7 @@ def epsilon_for(
     estimation: Estimation = "plug-in",
     n_levels: int | None = None,
 ) -> float:
-    """The smallest l_p error, epsilon, that n rows guarantee; inf when they guarantee none below 1.
+    """The smallest l_p error, epsilon, that n rows guarantee; inf if they guarantee none below 1.
 
     Parameters
     ----------
@@ -208,7 +214,7 @@ def epsilon_for(
     Raises
     ------
     ValueError
-        A value out of range.
+        If a value is out of range.
 
     Examples
     --------
@@ -224,31 +230,31 @@ def epsilon_for(
         n_levels = check_count(n_levels, "n_levels")
     largest = coupled_beta(order, 1.0 - 1e-12)
 
-    def paid(beta: float) -> bool:
+    def is_guaranteed(beta: float) -> bool:
         levels = math.ceil(1.0 / beta) if n_levels is None else n_levels
         return sample_sizes(beta, levels, delta, n_classes).needed(estimation) <= n
 
-    if not paid(largest):
+    if not is_guaranteed(largest):
         return math.inf
     low, high = math.log(SMALLEST_BETA), math.log(largest)
     for _ in range(60):
         middle = (low + high) / 2.0
-        low, high = (low, middle) if paid(math.exp(middle)) else (middle, high)
-    # a hair more, for the rounding on the way back to beta
+        low, high = (low, middle) if is_guaranteed(math.exp(middle)) else (middle, high)
+    # slightly more, so that rounding on the way back to beta does not need more rows
     return error_bound(math.exp(high), order) * (1.0 + 1e-9)
 
 
 def error_bound(beta: float, p: float) -> float:
-    """Err_p when every level set and class has an error of at most beta: (2 beta^(p-1))^(1/p)."""
+    """The bound on Err_p if every level set and class has an error of at most beta: (2 beta^(p-1))^(1/p)."""
     return beta if math.isinf(p) else 2.0 ** (1.0 / p) * beta ** ((p - 1.0) / p)
 
 
-class Pools(NamedTuple):
-    """Counts per bin in every pool of rows; pool i serves groups of 2^i bins, a single pool serves all.
+class PoolCounts(NamedTuple):
+    """Counts per bin in every pool of rows; pool i is for groups of 2^i bins, and a single pool is for all.
 
-    `masses` (s, B) and `labels` (s, B, k) are counts, `mass_rows` and `label_rows` (s,) the rows they come
-    from. The noise of node m is `mass_noise[m]` and `label_noise[m]`, in units of the pool's scale; noise
-    arrays of length 0 mean none.
+    `masses`, (s, B), and `labels`, (s, B, k), are counts; `mass_rows` and `label_rows`, (s,), say of how many
+    rows they are. The noise of node m is `mass_noise[m]` and `label_noise[m]`, in units of the pool's scale;
+    without noise these arrays have length 0.
     """
 
     masses: Floats
@@ -262,21 +268,21 @@ class Pools(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """Of the bins, level sets with an estimated mass of beta/6 or more: levels (B, k), counts in pools.
+    """Levels (B, k) and counts of the bins, which are level sets with an estimated mass of beta/6 or more.
 
-    The means (B, k) of their forecasts are None when they are not needed.
+    The means (B, k) of their forecasts are None if they are not needed.
     """
 
     levels: Ints
     means: Floats | None
-    pools: Pools
+    pools: PoolCounts
 
 
 def rho(levels: Ints, n_levels: int) -> Floats:
     """The distribution of each level set nearest to its lower corner v: v + (1 - sum of v)/k, shape (B, k).
 
-    Rows that round to more than 1 in all, which only the allowances can bring about, are divided by their
-    sum.
+    A level set whose levels have a sum above 1 is divided by this sum. That happens only because level sets
+    allow for rounded rows.
     """
     spare = n_levels - levels.sum(axis=1, keepdims=True)
     return np.where(
@@ -289,35 +295,35 @@ def rho(levels: Ints, n_levels: int) -> Floats:
 def plug_in_statistics(
     table: Floats, labels: Ints, n_levels: int, beta: float, with_means: bool, weights: Floats | None = None
 ) -> Statistics:
-    """Every count from all rows, each of its weight; None: 1."""
+    """Statistics with every count from all rows; weights of None count each row once."""
     weights = np.ones(len(table)) if weights is None else weights
     numbers, first_rows = number_level_sets(table, n_levels)
     bins, of_bin = _heavy(numbers, len(first_rows), beta, weights)
     inside = of_bin[numbers] >= 0
-    bin_of_row, mine = of_bin[numbers[inside]], weights[inside]
-    counts = np.bincount(bin_of_row, mine, minlength=len(bins)).astype(np.float64)
+    bin_of_row, weights_inside = of_bin[numbers[inside]], weights[inside]
+    counts = np.bincount(bin_of_row, weights_inside, minlength=len(bins)).astype(np.float64)
     means = None
     if with_means:
-        columns = [np.bincount(bin_of_row, column[inside] * mine, len(bins)) for column in table.T]
+        columns = [np.bincount(bin_of_row, column[inside] * weights_inside, len(bins)) for column in table.T]
         means = np.stack(columns, axis=1) / counts[:, None]
-    ones = _label_counts(bin_of_row, labels[inside], len(bins), table.shape[1], mine)
+    ones = _label_counts(bin_of_row, labels[inside], len(bins), table.shape[1], weights_inside)
     levels = levels_of(table[first_rows[bins]], n_levels)
     return Statistics(levels, means, single_pool(counts, ones, weights.sum()))
 
 
-def single_pool(masses: Floats, labels: Floats, rows: float) -> Pools:
-    """One pool for every estimate, without noise: counts (B,) and (B, k) out of `rows`."""
-    whole, nothing = np.array([float(rows)]), np.zeros(1)
-    k = labels.shape[1]
-    return Pools(masses[None], labels[None], whole, whole, np.empty(0), np.empty((0, k)), nothing, nothing)
+def single_pool(masses: Floats, labels: Floats, rows: float) -> PoolCounts:
+    """A single pool for all estimates, without noise: counts (B,) and (B, k) out of `rows`."""
+    all_rows, no_scale = np.array([float(rows)]), np.zeros(1)
+    no_noise = np.empty(0), np.empty((0, labels.shape[1]))
+    return PoolCounts(masses[None], labels[None], all_rows, all_rows, *no_noise, no_scale, no_scale)
 
 
 def pool_statistics(
     table: Floats, labels: Ints, needs: SampleComplexity, delta: float, seed: int
 ) -> Statistics:
-    """Counts from separate pools, rows dealt out at random in proportion to what the lemmas ask for.
+    """Statistics from separate pools; rows are dealt at random, in proportion to what the lemmas ask for.
 
-    ValueError for fewer rows than pools.
+    Raises ValueError if there are fewer rows than pools.
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(table))
@@ -329,7 +335,9 @@ def pool_statistics(
     wanted = [rows for pool in needs.pools[:sizes] for rows in (pool.masses, pool.labels)]
     rest = order[first:]
     if len(rest) < len(wanted):
-        raise ValueError(f"estimation='pools' needs at least {len(wanted) + 1} rows here, got {len(table)}")
+        raise ValueError(
+            f"P must have at least {len(wanted) + 1} rows with estimation='pools' here, got {len(table)}"
+        )
     ends = np.round(np.cumsum(wanted) / sum(wanted) * (len(rest) - len(wanted))).astype(np.int64)
     parts = np.split(rest, (ends + np.arange(1, len(wanted) + 1))[:-1])
     k = table.shape[1]
@@ -346,18 +354,18 @@ def pool_statistics(
 
 def noisy_pools(
     masses: Floats, labels: Floats, mass_rows: Floats, label_rows: Floats, delta: float, rng: Any
-) -> Pools:
+) -> PoolCounts:
     """Counts (s, B) and (s, B, k) of separate pools, with the Laplace noise of Lemma 9 drawn for every group.
 
     At most 2B groups ever occur in M. The noise has scale 8/(m a), where a is the accuracy that the pool's m
-    rows buy: at the sizes the lemmas ask for it is the accuracy they ask for.
+    rows allow. With as many rows as the lemmas ask for, it is the accuracy that they ask for.
     """
     sizes, n_bins, k = labels.shape
     per_pool = delta / (3 * sizes)
     events = [max(1, n_bins >> i) for i in range(sizes)]
     mass_scales = [laplace_scale(m, e, 1, per_pool) for m, e in zip(mass_rows, events, strict=True)]
     label_scales = [laplace_scale(m, e, k, per_pool) for m, e in zip(label_rows, events, strict=True)]
-    return Pools(
+    return PoolCounts(
         masses,
         labels,
         mass_rows,
@@ -370,7 +378,7 @@ def noisy_pools(
 
 
 def _heavy(numbers: Ints, n_sets: int, beta: float, weights: Floats) -> tuple[Ints, Ints]:
-    """The level sets with at least beta/6 of these rows, and for every level set its bin or -1."""
+    """The level sets with at least beta/6 of these rows, and the number of each level set's bin, or -1."""
     counts = np.bincount(numbers, weights, minlength=n_sets)
     bins = np.flatnonzero((counts >= beta / 6.0 * weights.sum()) & (counts > 0))
     of_bin = np.full(n_sets, -1, dtype=np.int64)
@@ -381,6 +389,6 @@ def _heavy(numbers: Ints, n_sets: int, beta: float, weights: Floats) -> tuple[In
 def _label_counts(
     bin_of_row: Ints, labels: Ints, n_bins: int, k: int, weights: Floats | None = None
 ) -> Floats:
-    """Labels per bin, shape (B, k)."""
+    """How often each label comes in each bin, shape (B, k)."""
     counts = np.bincount(bin_of_row * k + labels, weights, minlength=n_bins * k)
     return counts.reshape(n_bins, k).astype(np.float64)

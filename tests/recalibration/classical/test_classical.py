@@ -17,7 +17,7 @@ from onlinecal.recalibration import (
     TopLabelIsotonic,
     VectorScaling,
 )
-from onlinecal.recalibration.classical.linear import PRIOR, best_shares
+from onlinecal.recalibration.classical.linear import PRIOR_ROWS, best_shares
 from onlinecal.recalibration.flooring import spread_rest
 from tests.recalibration.test_starting import source
 
@@ -65,7 +65,7 @@ def test_shares_have_the_least_log_loss_with_their_prior():
     assert shares.sum() == pytest.approx(1.0)
 
     def objective(w):
-        return (counts * np.log(w @ said)).sum() + PRIOR * np.log(w).sum()
+        return (counts * np.log(w @ said)).sum() + PRIOR_ROWS * np.log(w).sum()
 
     for away in rng.dirichlet(np.ones(3), 200):
         assert objective(0.9 * shares + 0.1 * away) < objective(shares)

@@ -212,12 +212,12 @@ def test_files_of_something_else_are_refused(tmp_path):
             DecisionRecalibrator.load(path)
 
     np.savez(path, a=np.zeros(2))
-    assert_refused("no file of a decision recalibrator")
+    assert_refused("not a file of a decision recalibrator")
     for found, age in ((3, "an older"), (STATE_FORMAT + 1, "a newer")):
         np.savez(path, format=found, said="{}")
         assert_refused(f"has format {found}, which {age} onlinecal wrote")
     path.write_text("no arrays")
-    assert_refused("no file of a decision recalibrator")
+    assert_refused("not a file of a decision recalibrator")
     with pytest.raises(NotFittedError):
         DecisionRecalibrator().save(path)
 

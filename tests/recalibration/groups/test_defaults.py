@@ -244,7 +244,7 @@ def test_new_and_missing_categories(frame):
     assert unknown == pytest.approx(0.5, abs=0.1)  # only in "everyone"
     assert (red, missing) == pytest.approx((1.0, 0.0), abs=0.11)
     for groups, message in (
-        (frame({"colour": ["red"]}), "groups lacks the column 'size'"),
+        (frame({"colour": ["red"]}), "groups must have the column 'size'"),
         ([[1, 0]], "groups must be a data frame"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -298,7 +298,10 @@ def test_predicates_are_asked_about_any_table(frame):
         ),
         ({"alpha": 0.01, "n_levels": 5}, r"n_levels must be above 1/\(2 sqrt\(alpha\)\) = 5, got 5"),
         ({"validation_fraction": 1.0}, r"validation_fraction must be a number in \[0, 1\), got 1.0"),
-        ({"validation_fraction": 0.9999}, "validation_fraction=0.9999 leaves none of 2 different rows"),
+        (
+            {"validation_fraction": 0.9999},
+            "validation_fraction must leave rows to fit, got 0.9999, .* 2 different rows",
+        ),
         (
             {"n_folds": 5, "validation_fraction": 0.2},
             "n_folds must be None or 0 with validation_fraction=0.2",

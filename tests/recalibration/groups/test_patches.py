@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import GroupRecalibrator, multicalibration_error
-from onlinecal.recalibration.groups.patches import Rows
+from onlinecal.recalibration.groups.patches import EventRows
 from onlinecal.recalibration.groups.recalibrator import merged
 from onlinecal.recalibration.groups.start import copied_rows, set_apart
 from tests.properties import examples
@@ -159,7 +159,7 @@ def test_early_stopping_keeps_the_best_prefix(patch):
     settings = {"alpha": 0.0003, "patch": patch, "n_levels": None if patch == "unrounded" else 40}
     stopped = GroupRecalibrator.as_in_paper(**settings, validation_fraction=0.3, seed=1).fit(p, y, members)
     assert stopped.n_taken_back_ > 0
-    rows = merged(Rows(p, y, members.view(np.uint8), np.ones(n)))
+    rows = merged(EventRows(p, y, members.view(np.uint8), np.ones(n)))
     rest, held = set_apart(rows, 0.3, 1)
     assert held.weights.sum() == pytest.approx(0.3 * n, rel=0.08)
     rest, held = copied_rows(rest), copied_rows(held)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from onlinecal import LpRecalibrator, lp_calibration_error
 from onlinecal.measures.lp.level_sets import count_level_sets, levels_of
 from onlinecal.recalibration.flooring import project_rows
-from onlinecal.recalibration.lp.algorithm import Groups, round_bound, run
+from onlinecal.recalibration.lp.algorithm import MovingGroups, round_bound, run
 from onlinecal.recalibration.lp.recalibrator import LevelSetMap
-from onlinecal.recalibration.lp.statistics import Pools, Statistics, plug_in_statistics, rho
+from onlinecal.recalibration.lp.statistics import PoolCounts, Statistics, plug_in_statistics, rho
 from onlinecal.reference import multiclass_calibration, projected
 from tests.properties import examples
 from tests.recalibration.lp.source import source
@@ -262,8 +262,8 @@ def test_a_node_of_twice_as_many_bins_is_estimated_from_the_next_pool():
         np.array([100.0, 200.0, 400.0]),
         np.empty(0),
     )
-    pools = Pools(masses, labels, rows, 2 * rows, no_noise, np.empty((0, 2)), np.zeros(3), np.zeros(3))
-    groups = Groups(Statistics(np.array([[0, 4], [1, 3], [2, 2], [3, 1]]), None, pools), 4)
+    pools = PoolCounts(masses, labels, rows, 2 * rows, no_noise, np.empty((0, 2)), np.zeros(3), np.zeros(3))
+    groups = MovingGroups(Statistics(np.array([[0, 4], [1, 3], [2, 2], [3, 1]]), None, pools), 4)
     for bins, pool in (([2], 0), ([0, 1], 1), ([0, 1, 2, 3], 2)):
         mass, of_labels = groups.estimates[groups._new_node(bins, (-1, -1))]
         assert mass == masses[pool, bins].sum() / rows[pool]

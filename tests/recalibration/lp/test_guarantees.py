@@ -237,7 +237,9 @@ def test_pools_are_dealt_by_the_seed_and_estimates_that_contradict_each_other_en
     model = LpRecalibrator.as_in_paper(inf, estimation="pools", n_levels=3, tolerance=0.02)
     with pytest.warns(ConvergenceWarning, match="too few rows"):
         model.fit(promised[:60], labels[:60])
-    with pytest.raises(ValueError, match=r"estimation='pools' needs at least \d+ rows here, got 2"):
+    with pytest.raises(
+        ValueError, match=r"P must have at least \d+ rows with estimation='pools' here, got 2"
+    ):
         model.fit(np.repeat(promised[:1], 2, axis=0), [0, 1])
     with pytest.raises(ValueError, match="sample_weight must be None with estimation='pools'"):
         model.fit(promised, labels, labels + 1)
