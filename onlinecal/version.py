@@ -8,7 +8,7 @@ except PackageNotFoundError:
     # an archive on a worker's path, a folder copied by hand
     __version__ = "0+unknown"
 
-STATE_FORMAT = 16
+STATE_FORMAT = 17
 """The format of all that outlives a process: keys' states, ledgers, Spark's states, saved recalibrators.
 
 Raise it when the meaning of any of them changes. Nothing else is read. Pickles do not carry it.

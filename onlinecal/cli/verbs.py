@@ -232,6 +232,14 @@ WrittenLedger = Annotated[Path, Option(help="The file that keeps every event; ma
 Config = Annotated[
     Path | None, Option(help="TOML: which forecasters the keys get. Default: that of the ledger.")
 ]
+Park = Annotated[
+    int | None,
+    Option(
+        min=0,
+        help="For how many events an outcome that comes first waits for its query; 0: such outcomes are "
+        "rejected as unknown. Default: as in the configuration.",
+    ),
+]
 LogJson = Annotated[
     bool, Option("--log-json", help="Alarms, rejected events and all else on stderr, one JSON object a line.")
 ]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from onlinecal.engine.events import (
         Forecast as Forecast,
         Outcome as Outcome,
+        Parked as Parked,
         Query as Query,
         Rejected as Rejected,
         Settled as Settled,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         read_report as read_report,
     )
     from onlinecal.engine.ledger.schema import Noted as Noted
+    from onlinecal.engine.parking import ParkingCounts as ParkingCounts
     from onlinecal.engine.settings import read_config as read_config
     from onlinecal.engine.watch.overview import Overview as Overview, Total as Total
 else:

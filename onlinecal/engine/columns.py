@@ -115,6 +115,14 @@ class Columns:
         """Refuse the event i."""
         self.kinds[i], self.refusals[i] = REFUSED, Rejected(self.ids[i], reason, detail)
 
+    def append(self, id: str, key: str, value: Any, time: float | None) -> None:
+        """Add an outcome behind the other events; it was checked when it came."""
+        self.kinds.append(REFUSED)
+        self.ids.append("")
+        self.keys.append("")
+        self.hints, self.values, self.times = map(_with_nan, (self.hints, self.values, self.times))
+        self._put(len(self.kinds) - 1, Outcome(id, value, key or None, time))
+
     def time(self, i: int) -> float | None:
         """The time of an event; None if it has none."""
         time = float(self.times[i])
@@ -130,6 +138,10 @@ class Columns:
     def value(self, i: int) -> Any:
         """The value of an outcome, as it came."""
         return self.unusual[i] if i in self.unusual else int(self.values[i])
+
+
+def _with_nan(column: Column) -> Column:
+    return [*column, nan] if isinstance(column, list) else np.append(column, nan)
 
 
 def empty_columns(n: int) -> Columns:

@@ -209,10 +209,23 @@ class Match(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A `default`, and exceptions, the `matches`: the first whose pattern fits a key's name holds for it."""
+    """What forecasters the keys get, and whether outcomes may come before their queries.
+
+    Attributes
+    ----------
+    default
+        The configuration of keys that match no exception.
+    matches
+        The exceptions: the first whose pattern fits a key's name holds for it.
+    park
+        For how many accepted events an outcome waits for its query, if it comes first; and how many outcomes
+        may wait at a time. 0: none, such an outcome is rejected as "unknown". As `max_jump` it may be changed
+        at any time.
+    """
 
     default: KeyConfig = KeyConfig()
     matches: tuple[Match, ...] = ()
+    park: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.default, KeyConfig):
@@ -222,6 +235,7 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         ):
             raise ValueError(f"matches must be a list of Match, got {shown(self.matches)}")
         force_setattr(self, "matches", tuple(self.matches))
+        force_setattr(self, "park", check_count(self.park, "park", MOST, least=0))
 
     def place_for(self, key: str) -> int:
         """Which configuration a key gets: its number among the exceptions, or -1 for the default."""
@@ -231,9 +245,9 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         return -1
 
     def without_bounds(self) -> EngineConfig:
-        """What forecasts depend on: the configuration with the default for `max_jump`, everywhere."""
+        """What forecasts depend on: the configuration with the defaults for `max_jump` and `park`."""
         matches = [replace(one, config=replace(one.config, max_jump=MAX_JUMP)) for one in self.matches]
-        return replace(self, default=replace(self.default, max_jump=MAX_JUMP), matches=tuple(matches))
+        return replace(self, default=replace(self.default, max_jump=MAX_JUMP), matches=tuple(matches), park=0)
 
     def at(self, place: int) -> KeyConfig:
         """The configuration with the number `place`; the default for -1."""

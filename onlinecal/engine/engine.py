@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from math import inf
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+import msgspec
 
 from onlinecal.engine.columns import Columns, columns_of_events
 from onlinecal.engine.config import EngineConfig
@@ -145,6 +147,7 @@ class Engine:
             self._write_states(upto)
         self._book.start_watching(self._ledger.reliability(), self._number)
         self._book.early = self._ledger.early()
+        self._book.parking = self._ledger.parking(self.config.park)
         self._is_sound = True
 
     def _write_states(
@@ -158,7 +161,11 @@ class Engine:
         if batch or states:
             counted = None if reliability is None or reliability.is_written else reliability.dump()
             noted, after = [Noted(*one) for one in inputs], (self._number, self._keys_known)
-            self._ledger.commit(log, states, (book.tail(upto), book.early), after, noted, counted)
+            told: dict[str, Any] = {"tail": book.tail(upto), "early": book.early}
+            if book.parking.has_changed:
+                told["parked"] = msgspec.json.encode(book.parking.counts).decode()
+            self._ledger.commit(log, states, told, after, noted, counted, book.parking.released)
+            book.parking.forget_changes()
         if log:
             _, _, values, _ = log["closings"]
             self._activity.outcomes += len(values) - values.count(None)
@@ -185,13 +192,18 @@ class Engine:
                 self._write_states(batch.number, batch, inputs)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._is_sound = True
-            self._activity.note(batch.refused(), time.perf_counter() - began, self._book.arrays.raised)
+            spent, book = time.perf_counter() - began, self._book
+            self._activity.note(batch.refused(), spent, book.arrays.raised, book.parking.dropped)
             return batch.answers()
 
-    def trust_times(self) -> None:
-        """Accept events of any time until the engine is closed: they were accepted once, and are replayed."""
+    def trust_events(self) -> None:
+        """Until the engine is closed, accept events of any time, and park none.
+
+        They were accepted once, and are replayed.
+        """
         for settings in self._book.settings.values():
             settings.max_jump = inf
+        self._book.parking.most = 0
 
     def _fetch(self, batch: Batch, columns: Columns) -> dict[str, Record]:
         """What the ledger knows of the ids of a batch; the keys that the batch needs are loaded."""
@@ -260,6 +272,7 @@ class Engine:
                 dict(self._activity.refused),
                 book.early,
                 self._activity.outcomes,
+                book.parking.counts.copy(),
             )
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:

@@ -112,6 +112,12 @@ class Withdrawn(Struct, tag="withdrawn", tag_field="type", frozen=True, gc=False
     id: str
 
 
+class Parked(Struct, tag="parked", tag_field="type", frozen=True, gc=False):
+    """Answers an outcome that came before its query, with its `id`: it waits for the query, see `park`."""
+
+    id: str
+
+
 class Rejected(Struct, tag="rejected", tag_field="type", frozen=True, gc=False):
     """Answers an event that changed nothing.
 
@@ -122,8 +128,9 @@ class Rejected(Struct, tag="rejected", tag_field="type", frozen=True, gc=False):
     reason
         One word: "malformed" (no event at all), "invalid" (a value that cannot be), "duplicate" (the id has
         been asked for, with different content), "unknown" (no such id), "settled", "withdrawn" (it has been
-        closed, in a different way), "expired" (the outcome came too late), "archived" (its forecast was moved
-        to an archive), "full" (too many are open, or settled).
+        closed, in a different way), "parked" (an outcome of that id waits for its query, and this is another
+        one), "expired" (the outcome came too late), "archived" (its forecast was moved to an archive), "full"
+        (too many are open, settled or parked).
     detail
         The same in a sentence that names the field and the value.
     """
@@ -134,7 +141,7 @@ class Rejected(Struct, tag="rejected", tag_field="type", frozen=True, gc=False):
 
 
 Incoming = Query | Outcome | Withdraw
-Answer = Forecast | Settled | Withdrawn | Rejected
+Answer = Forecast | Settled | Withdrawn | Parked | Rejected
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What is raised where bytes are no event."""

@@ -12,10 +12,12 @@ The rules, of which the first that fits decides:
         whose id was asked for with others                  duplicate
         whose time is too far ahead of the key's clock      invalid
         of a key that is full                               full
-        else                                                a forecast
+        else                                                a forecast; it is settled by the outcome that is
+                                                            parked for it, unless one of the rules below
+                                                            refuses that outcome, which is then dropped
 
     an outcome or a withdrawal                              is answered by
-        whose id was never asked for                        unknown
+        whose id was never asked for                        as in the next table
         with a key that is not the forecast's               invalid
         with a value that the key cannot have               invalid
         of a forecast that has expired                      expired
@@ -25,8 +27,18 @@ The rules, of which the first that fits decides:
         that comes after its forecast's time is over        expired
         else                                                settled, withdrawn (the accepting answers)
 
-`Batch` has them in `_judge_query` and `_judge_closing`. Of the plain events, `accept` (keys/playing.py) takes
-those that fall through to the last line of each half; any other plain event is left to the judge.
+    of an id that was never asked for                       is answered by
+        any, if `park` is 0                                 unknown
+        an outcome that no key can have                     invalid
+        an outcome like the one that is parked              parked
+        any other, if one is parked                         parked (a rejection)
+        a withdrawal                                        unknown
+        an outcome for which there is no room               full
+        else                                                parked, it waits for its query
+
+`Batch` has them in `_judge_query`, `_judge_closing` and `_judge_unasked`. Of the plain events, `accept`
+(keys/playing.py) takes those that fall through to the last line of each of the first two tables, where no
+outcome is parked; any other plain event is left to the judge.
 """
 
 from __future__ import annotations
@@ -36,6 +48,7 @@ from itertools import repeat
 from math import inf
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from onlinecal.engine.columns import (
@@ -48,17 +61,29 @@ from onlinecal.engine.columns import (
     none_for_nan,
     values_at,
 )
-from onlinecal.engine.events import Answer, Forecast, Rejected, Settled, Withdrawn
+from onlinecal.engine.events import Answer, Forecast, Parked, Rejected, Settled, Withdrawn
 from onlinecal.engine.keys.book import Book, for_each
 from onlinecal.engine.keys.key import ClassKey, Key
-from onlinecal.engine.keys.playing import KEY, KNOWN, NEW, NOBODY, OWNER, PLAIN, UNKNOWN, EventTable
+from onlinecal.engine.keys.playing import (
+    AWAITED,
+    KEY,
+    KNOWN,
+    NEW,
+    NOBODY,
+    OWNER,
+    PLAIN,
+    UNKNOWN,
+    EventTable,
+)
 from onlinecal.engine.ledger.schema import ByColumns, Record, by_columns, stored, stored_outcome
+from onlinecal.texts import shown
 
 
 class Batch:
     """Judges the events of a batch one after the other.
 
-    `number` and `keys_known` go on from those of the ledger.
+    `number` and `keys_known` go on from those of the ledger. An outcome that was parked in an earlier batch
+    is an event of this one, behind the others, if this one names its id; it gets no answer.
 
     Parameters
     ----------
@@ -84,11 +109,22 @@ class Batch:
         self._answers: dict[int, Answer | int] = dict(columns.refusals)
         # keys that were made for queries which may yet be refused
         self._new: list[Key] = []
-        self._few = len(columns) < FEW_EVENTS
+        self._few, self._n = len(columns) < FEW_EVENTS, len(columns)
+        # the event of each parked outcome, by id
+        self._parked: dict[str, int] = {}
+        if book.parking.waiting:
+            self._bring_parked()
         # the row of a forecast is the first event that names it; these are the rows of ids, and of events
         self._index: dict[str, int] = {}
         self._rows = list(map(self._index.setdefault, columns.ids, range(len(columns))))
         self._entries = list(map(book.open.get, columns.ids, repeat(UNKNOWN)))
+
+    def _bring_parked(self) -> None:
+        """Add the parked outcomes of the ids in this batch to its events."""
+        waiting, columns = self.book.parking.waiting, self.columns
+        for id in sorted(waiting.keys() & set(columns.ids)):
+            outcome, self._parked[id] = waiting[id], len(columns)
+            columns.append(id, outcome.key, outcome.outcome(), outcome.time)
 
     def unknown(self) -> list[str]:
         """The ids to look up in the ledger: those that are not open, or are asked for again."""
@@ -110,6 +146,8 @@ class Batch:
         # the key of a forecast may have been loaded meanwhile
         for id in self.records.keys() & index.keys():
             entries[index[id]] = self.book.open.get(id, KNOWN)
+        for id in self._parked:
+            entries[index[id]] = AWAITED
         if self._few:
             none, nothing, zeros = [-1] * n, list[Any](), [0] * n
             few: tuple[Any, ...] = (rows, entries, none, [*none], zeros, [*zeros])
@@ -152,13 +190,14 @@ class Batch:
             closings & of_row[table.rows] & (table.first_lanes != NOBODY)
         )
         table.plain[list(columns.unusual)] = False
+        table.plain[self._n :] = False
 
     def judge(self, records: dict[str, Record]) -> None:
         """Judge all events, and let the keys take their steps.
 
         `records` is what the ledger knows of the `unknown` ids. The book has all keys of these that it knows.
         """
-        self.records, n = records, len(self.columns)
+        self.records, n = records, self._n
         self._table = self._event_table()
         if self._few:
             self._one_by_one(0, n)
@@ -175,6 +214,7 @@ class Batch:
         if self._new:
             numbers = self.book.arrays.state.fields[[key.first_lane for key in self._new], KEY].tolist()
             self.book.drop([key for key, number in zip(self._new, numbers, strict=True) if number == NEW])
+        self.book.parking.drop_old(self.number)
         self.book.play()
         self._collect()
 
@@ -200,11 +240,42 @@ class Batch:
                     self._number_keys([key])
                 entry = book.ask(key, id, self.number + 1, self._checked[i], time)
                 table.entries[row], table.asked[row] = entry, i
+                self._number_event(i, entry)
+                if id in self._parked:
+                    self._settle_parked(id, row, entry)
             else:
-                book.close(entry, self.number + 1, self._checked[i], time)
-                table.entries[row], table.closed[row] = KNOWN, i
-            self.number += 1
-            table.at[i], table.numbers[i] = entry, self.number
+                self._close(i, row, entry)
+
+    def _close(self, i: int, row: int, entry: int) -> None:
+        """Accept an outcome or a withdrawal."""
+        self.book.close(entry, self.number + 1, self._checked[i], self.columns.time(i))
+        self._table.entries[row], self._table.closed[row] = KNOWN, i
+        self._number_event(i, entry)
+
+    def _number_event(self, i: int, entry: int) -> None:
+        self.number += 1
+        self._table.at[i], self._table.numbers[i] = entry, self.number
+
+    def _settle_parked(self, id: str, row: int, entry: int) -> None:
+        """Settle a new forecast by the outcome that is parked for it, or drop the outcome if it cannot be."""
+        i, parking = self._parked.pop(id), self.book.parking
+        parking.drop_old(self.number - 1)
+        if id not in parking.waiting:
+            return
+        try:
+            key = self._judge_closing(i, row, entry)
+        except ValueError as error:
+            self._refuse(i, "invalid", str(error))
+            key = None
+        if key is None:
+            refusal = self._answers[i]
+            assert isinstance(refusal, Rejected)
+            parking.drop(refusal)
+        else:
+            parking.settle(id)
+            self._close(i, row, entry)
+        # that was the answer to the outcome, and is no further one
+        self._answers[i] = Parked(id)
 
     def _number_keys(self, keys: list[Key]) -> None:
         numbers = range(self.keys_known + 1, self.keys_known + 1 + len(keys))
@@ -279,7 +350,7 @@ class Batch:
         else:
             name = self.book.given_up.get(id, "")
         if not name:
-            self._refuse(i, "unknown", f"no forecast was asked for with id {id!r}")
+            self._judge_unasked(i, row, id)
             return
         value = self._value(i, name)
         if first < 0 and (record is None or record.closed is None):
@@ -292,6 +363,51 @@ class Batch:
             with_value = "" if before is None else f" with value {before!r}"
             at_time = "" if then is None else f" at time {then!r}"
             self._refuse(i, how, f"forecast {id!r} has been {how} before{with_value}{at_time}")
+
+    def _judge_unasked(self, i: int, row: int, id: str) -> None:
+        """Answer an outcome or a withdrawal whose query has not come: park it, if it may be parked."""
+        parking, columns = self.book.parking, self.columns
+        key, time, is_outcome = columns.keys[i], columns.time(i), columns.kinds[i] == OUTCOME
+        parking.drop_old(self.number)
+        parked, value = parking.waiting.get(id), None
+        if is_outcome and (parking.most or parked is not None):
+            value = msgspec.json.encode(self._any_value(i)).decode()
+        if parked is not None:
+            is_same = msgspec.json.decode(value) == parked.outcome() if value is not None else False
+            if is_same and time == parked.time and key in ("", parked.key or key):
+                self._answers[i] = Parked(id)
+                return
+            at_time = "" if parked.time is None else f" at time {parked.time!r}"
+            self._refuse(
+                i, "parked", f"an outcome of {id!r} is parked with value {shown(parked.outcome())}{at_time}"
+            )
+        elif value is None:
+            self._refuse(i, "unknown", f"no forecast was asked for with id {id!r}")
+        elif why := parking.lack_of_room(value):
+            why = f"{why}: send it again after its query"
+            self._refuse(i, "full", f"outcome of {id!r} came before its query, and cannot be parked: {why}")
+        else:
+            parking.add(id, key, value, time, self.number)
+            self._parked[id], self._table.entries[row] = i, AWAITED
+            self._answers[i] = Parked(id)
+
+    def _any_value(self, i: int) -> Any:
+        """The value of an outcome whose query has not come; ValueError if no key can have it.
+
+        If it names a key, that key's outcomes are meant. A label or a soft label stays as it came, since each
+        kind of key reads it in its own way.
+        """
+        value, name, book = self.columns.value(i), self.columns.keys[i], self.book
+        why = None
+        for settings in [book.settings_for(name)] if name else book.settings.values():
+            try:
+                checked = settings.kind.outcome_of(value)
+            except ValueError as error:
+                why = why or error
+            else:
+                return value if isinstance(value, str | dict) else checked
+        assert why is not None
+        raise why
 
     def _value(self, i: int, name: str) -> Any:
         """The outcome, checked, None for a withdrawal; ValueError if a key of that name cannot have it."""
@@ -361,6 +477,7 @@ class Batch:
                 answers[i] = Withdrawn(columns.ids[i])
         for i, answer in self._answers.items():
             answers[i] = answers[answer] if type(answer) is int else answer
+        del answers[self._n :]
         return answers
 
     def rows(self) -> dict[str, ByColumns]:
@@ -369,6 +486,7 @@ class Batch:
             "keys": by_columns(self.created),
             "queries": self._queries_asked(),
             "closings": self.closings(),
+            "parked": by_columns(self.book.parking.added.values()),
         }
 
     def _queries_asked(self) -> ByColumns:

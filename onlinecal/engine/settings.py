@@ -143,7 +143,7 @@ def all_settings(config: EngineConfig, arrays: KeyArrays | None = None) -> dict[
 
 
 def read_config(path: Path) -> EngineConfig:
-    """The configuration in a TOML file: the default at the top, exceptions as [[keys]] with a `match`.
+    """The configuration in a TOML file: the default and `park` at the top, exceptions as [[keys]].
 
     Raises ValueError naming the file and the entry, OSError if there is no file at `path`.
     """
@@ -156,8 +156,8 @@ def read_config(path: Path) -> EngineConfig:
         exceptions = table.pop("keys", [])
         if not isinstance(exceptions, list) or not all(isinstance(entry, dict) for entry in exceptions):
             raise ValueError("keys must be written as [[keys]] tables")
-        matches = tuple(map(_match_of, exceptions))
-        return EngineConfig(_config_of(table, ("keys",)), matches)
+        matches, park = tuple(map(_match_of, exceptions)), table.pop("park", 0)
+        return EngineConfig(_config_of(table, ("keys", "park")), matches, park)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

@@ -21,6 +21,7 @@ from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.storing import without_garbage_collection
 from onlinecal.engine.ledger.schema import Record, Snapshot, loaded_outcome
+from onlinecal.engine.parking import ParkedOutcome, Parking, ParkingCounts
 from onlinecal.validation import check_count
 from onlinecal.version import STATE_FORMAT, check_format
 
@@ -38,12 +39,17 @@ class TurnState(Struct, array_like=True):
         The state that the engine keeps of a key.
     records
         The forecasts that are open or remembered, in the order of their queries.
+    parked, parking
+        The outcomes that wait for their queries, and the counts of all that were ever parked; None if none
+        was.
     """
 
     config: int
     number: int
     state: bytes
     records: list[Record]
+    parked: list[ParkedOutcome] = []
+    parking: ParkingCounts | None = None
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -93,7 +99,7 @@ class KeyTurns:
         Returns
         -------
         The key's bytes after the turn, equal for equal histories however they were cut into turns, None as
-        long as no event was accepted; and one answer for each event.
+        long as no event was accepted or parked; and one answer for each event.
 
         Raises
         ------
@@ -116,7 +122,7 @@ class KeyTurns:
     def _turn(self, name: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, Batch]:
         book, place = self._book, self.config.place_for(name)
         before = self._read(name, data, self._config_checksums[place])
-        if data is not None:
+        if before.state:
             # keys have no numbers here
             book.load([Snapshot(0, name, place, before.number, before.state)])
         for i, kind in enumerate(columns.kinds):
@@ -124,12 +130,14 @@ class KeyTurns:
                 columns.refuse(
                     i, "invalid", f"key must be that of the turn, {name!r}, got {columns.keys[i]!r}"
                 )
+        book.parking = Parking(self.config.park, before.parked, before.parking)
         records = {record.id: record for record in before.records}
         batch = Batch(book, before.number, 0, columns, self.remember)
         batch.judge(records)
-        key = book.keys.get(name)
+        key, parking = book.keys.get(name), book.parking
+        parked = (list(parking.waiting.values()), parking.counts) if parking.counts.parked else ()
         if key is None:
-            return data, batch
+            return self._packed(name, 0, b"", [], *parked) if parked else data, batch
         waiting = set(book.query_numbers(key.entries()))
         closings = zip(*batch.closings(), strict=True)
         oldest = batch.number - self.remember
@@ -139,7 +147,7 @@ class KeyTurns:
             if (record.closed or record.number) > oldest or record.number in waiting
         ]
         book.release()
-        after = self.adopt(name, batch.number, key.dump(book.ids), kept)
+        after = self._packed(name, batch.number, key.dump(book.ids), kept, *parked)
         book.drop([key])
         return after, batch
 
@@ -148,8 +156,11 @@ class KeyTurns:
 
         `number` is that of the last accepted event. `records` are the forecasts that are open or remembered.
         """
+        return self._packed(key, number, state, records)
+
+    def _packed(self, key: str, *kept: Any) -> bytes:
         config = self._config_checksums[self.config.place_for(key)]
-        return bytes([STATE_FORMAT]) + _encoder.encode(TurnState(config, number, state, records))
+        return bytes([STATE_FORMAT]) + _encoder.encode(TurnState(config, *kept))
 
     def _read(self, key: str, data: bytes | None, config: int) -> TurnState:
         if data is None:

@@ -21,6 +21,9 @@ from tests.engine.scripts import lines_of, script
 QUERIES = int(os.environ.get("ONLINECAL_QUERIES", "220"))
 """As many has the ledger to be damaged; `make test-all` has more."""
 LINES = lines_of(script(11, QUERIES))
+for place in range(len(LINES) // 2, len(LINES), 50):
+    # these wait for queries that never come
+    LINES[place:place] = lines_of([{"type": "outcome", "id": f"never {place}", "value": place % 3 / 2}])
 INPUT = b"\n".join(LINES) + b"\n"
 
 

@@ -26,8 +26,9 @@ CONFIG = EngineConfig(
         Match("skies/*", KeyConfig(kind="simplex", classes=CLASSES, lanes=2, expire_after=90.0)),
         Match("words/*", KeyConfig(kind="lp", first_fit=10, expire_after=90.0)),
     ),
+    park=2000,
 )
-"""Every kind of key."""
+"""Every kind of key, and room for outcomes that come before their queries."""
 
 KINDS = ("plain", *(one.pattern.removesuffix("/*") for one in CONFIG.matches))
 
@@ -105,6 +106,38 @@ def script(seed, queries, keys=30, kinds=KINDS, latest=60):
     return events + [end for _, end in waiting]
 
 
+def script_with_parked(seed, queries, keys=30, share=0.1, kinds=KINDS):
+    """A script of which some first outcomes come before their queries, and the same with these right behind.
+
+    Also the numbers of these events in the two. The last five outcomes of the first belong to no query.
+    """
+    rng, events, moved = random.Random(seed), script(seed, queries, keys, kinds), {}
+    for place, event in enumerate(events):
+        if event["type"] == "outcome" and event["id"] not in moved:
+            moved[event["id"]] = place if rng.random() < share else None
+    asked = {}
+    for place, event in enumerate(events):
+        if event["type"] == "query":
+            asked.setdefault(event["id"], place)
+    # (where an event goes, where it was)
+    early, behind = [], []
+    for place, event in enumerate(events):
+        first = asked[event["id"]]
+        is_moved = event["type"] == "outcome" and moved[event["id"]] == place
+        early.append((max(0.0, first - rng.choice([1, 1, 2, 5, 40])) - 0.5 if is_moved else place, place))
+        behind.append((first + 0.5 if is_moved else place, place))
+    parked = {place for place in moved.values() if place is not None}
+    both = []
+    for order in (early, behind):
+        places = [place for _, place in sorted(order)]
+        some = {number for number, place in enumerate(places) if place in parked}
+        both.append(([events[place] for place in places], some))
+    never = [{"type": "outcome", "id": f"never {i}", "value": i % 2, "time": float(i)} for i in range(5)]
+    both[0][1].update(range(len(events), len(events) + 5))
+    both[0][0].extend(never)
+    return both
+
+
 def lines_of(events):
     """One line of JSON for each event."""
     return [json.dumps(event).encode() for event in events]
@@ -135,7 +168,7 @@ def tables_of(path):
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
         return {
             table: connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
-            for table in ("keys", "queries", "closings")
+            for table in ("keys", "queries", "closings", "parked")
         }
 
 

@@ -7,6 +7,7 @@ to the judge. A key's turn knows its forecasts from its own bytes. All of them m
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, Match, Outcome, Query, Withdraw
 from onlinecal.engine.columns import FEW_EVENTS
@@ -81,6 +82,45 @@ RULES = [
 ]  # fmt: skip
 
 
+PARKING = replace(BRIEF, park=1000)
+EARLY = (Outcome("a", 1, time=6.0),)
+FIRST = (*EARLY, Query("a", "k", 0.25, 5.0))
+LABEL = (Outcome("a", "rain"), Query("a", "k", 0.25))
+MISNAMED = (Outcome("a", 1, "other"), Query("a", "k", 0.25))
+TOO_LATE = (Outcome("a", 1, time=16.0), Query("a", "brief", 0.25, 5.0))
+
+PARKING_RULES = [
+    *(rule for rule in RULES if rule[3] != "unknown"),
+    ("an outcome that comes first is parked", (), EARLY[0], "Parked"),
+    ("whatever some key can have", (), Outcome("a", "rain"), "Parked"),
+    ("of the key that it names", (), Outcome("a", 0.5, "k"), "Parked"),
+    ("sent again, too", EARLY, EARLY[0], "Parked"),
+    ("and one that equals it", EARLY, Outcome("a", True, "k", 6.0), "Parked"),
+    ("one is parked for an id: of one value", EARLY, Outcome("a", 0, time=6.0), "parked"),
+    ("of one time", EARLY, Outcome("a", 1), "parked"),
+    ("of one key", (Outcome("a", 1, "k"),), Outcome("a", 1, "other"), "parked"),
+    ("it is not withdrawn", EARLY, Withdraw("a", time=6.0), "parked"),
+    ("nor is what is not there", EARLY, Withdraw("b"), "unknown"),
+    ("an outcome is one that some key can have", (), Outcome("a", 7), "invalid"),
+    ("or the key that it names", (), Outcome("a", "rain", "k"), "invalid"),
+    ("also where one is parked", EARLY, Outcome("a", 7), "invalid"),
+    ("its query is forecast", EARLY, FIRST[1], "Forecast"),
+    ("and once more", FIRST, FIRST[1], "Forecast"),
+    ("and with one hint", FIRST, Query("a", "k", 0.5, 5.0), "duplicate"),
+    ("a query that is refused leaves it", (*EARLY, Query("a", "k", 7)), EARLY[0], "Parked"),
+    ("and then it is settled", (*EARLY, Query("a", "k", 7), FIRST[1]), EARLY[0], "Settled"),
+    ("after its query it is settled", FIRST, EARLY[0], "Settled"),
+    ("once", FIRST, Outcome("a", 0, time=6.0), "settled"),
+    ("and not withdrawn", FIRST, Withdraw("a"), "settled"),
+    ("one that the key cannot have is dropped", LABEL, LABEL[0], "invalid"),
+    ("and the forecast stays open", LABEL, Outcome("a", 1), "Settled"),
+    ("also if another key is named", MISNAMED, MISNAMED[0], "invalid"),
+    ("then, too", MISNAMED, Outcome("a", 0), "Settled"),
+    ("and if it is too late", TOO_LATE, TOO_LATE[0], "expired"),
+    ("and then as well", TOO_LATE, Outcome("a", 0, time=6.0), "Settled"),
+]  # fmt: skip
+
+
 def others(name="other"):
     """Plain events of another key, enough for a batch that is not judged one by one."""
     asked = [Query(f"{name} {i}", name, 0.5) for i in range(FEW_EVENTS)]
@@ -115,6 +155,12 @@ def each_among_others(engine, events):
     return [engine.handle([*others(f"{i}"), event])[-1] for i, event in enumerate(events)]
 
 
+def every_rule():
+    """Each rule with the configuration that it holds for."""
+    yield from ((BRIEF, rule) for rule in RULES)
+    yield from ((PARKING, rule) for rule in PARKING_RULES)
+
+
 FORMS = alone, few, among_others, before_others, each_among_others
 
 
@@ -128,17 +174,17 @@ def never_plain(monkeypatch):
 def test_every_form_answers_by_the_rules(monkeypatch, form, compiled):
     if not compiled:
         never_plain(monkeypatch)
-    for rule, before, event, wanted in RULES:
-        with Engine(config=BRIEF) as engine, Engine(config=BRIEF) as plain:
+    for config, (rule, before, event, wanted) in every_rule():
+        with Engine(config=config) as engine, Engine(config=config) as plain:
             answers, expected = form(engine, [*before, event]), alone(plain, [*before, event])
             assert (rule, kind_of(answers[-1])) == (rule, wanted)
             assert answers == expected
 
 
 def test_a_turn_of_a_key_answers_by_the_rules():
-    turns = KeyTurns(BRIEF, 100)
-    for rule, before, event, wanted in RULES:
-        name = before[0].key if before else event.key or "k"
+    for config, (rule, before, event, wanted) in every_rule():
+        turns, asked = KeyTurns(config, 100), [one.key for one in before if isinstance(one, Query)]
+        name = (asked or [event.key or "k"])[0]
         if isinstance(event, Query) and event.key != name:
             continue
         data = None

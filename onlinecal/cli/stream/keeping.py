@@ -74,6 +74,8 @@ def repair(
 
     saved = repair_ledger(ledger, into)
     kept = f"{into}: {counted(saved.events, 'event')} of {counted(saved.keys, 'key')} saved"
+    if saved.parked:
+        kept += f", {counted(saved.parked, 'parked outcome')}"
     lines = [
         *(f"lost: {sentence}" for sentence in saved.lost),
         *(f"not as it was: {sentence}" for sentence in saved.doubtful),
@@ -164,12 +166,18 @@ def export(
 
     [bold]onlinecal stream export --ledger rain.db --into rain.parquet[/bold]
     """
+    from contextlib import closing
+
+    from onlinecal.engine.ledger.ledger import Ledger as OpenLedger
     from onlinecal.engine.ledger.report import export_ledger
 
     with telling("exporting") as tell:
         rows = export_ledger(ledger, into, force=force, tell=tell)
-    record = {"path": str(ledger), "into": str(into), "rows": rows}
-    answer(as_json, record, [f"{into}: {counted(rows, 'forecast')}"])
+    with closing(OpenLedger(ledger, read_only=True)) as opened:
+        parked = opened.parking_counts().waiting
+    record = {"path": str(ledger), "into": str(into), "rows": rows, "parked": parked}
+    waiting = f"; {counted(parked, 'parked outcome')} without a forecast, in no row" if parked else ""
+    answer(as_json, record, [f"{into}: {counted(rows, 'forecast')}{waiting}"])
 
 
 def doctor(

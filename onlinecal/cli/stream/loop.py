@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from onlinecal.cli.output import BETWEEN_LINES, notices
+from onlinecal.cli.stream.configuring import wanted_config
 from onlinecal.cli.stream.inputs import (
     Gathered,
     Stop,
@@ -26,16 +27,29 @@ from onlinecal.cli.stream.inputs import (
 from onlinecal.cli.verbs import DONE, INTERRUPTED, UNREAD, unread
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import Engine
-from onlinecal.engine.events import Forecast, Rejected, Settled, Withdrawn, decode_all, encode_lines
+from onlinecal.engine.events import (
+    Forecast,
+    Parked,
+    Rejected,
+    Settled,
+    Withdrawn,
+    decode_all,
+    encode_lines,
+)
 from onlinecal.engine.ledger.report import read_report
-from onlinecal.engine.settings import read_config
 from onlinecal.texts import number
 
 GARBAGE = 100_000, 20, 100
 """Thresholds of the garbage collector. A batch makes some 10^5 objects and next to no cycles; looking for
 them at every 700, as is usual, took a third of all time with 10,000 keys in memory."""
 
-WORDS = {Forecast: "forecast", Settled: "settled", Withdrawn: "withdrawn", Rejected: "rejected"}
+WORDS = {
+    Forecast: "forecast",
+    Settled: "settled",
+    Withdrawn: "withdrawn",
+    Parked: "parked",
+    Rejected: "rejected",
+}
 """What the summary calls each type of answer."""
 
 
@@ -44,6 +58,7 @@ def run(
     inputs: Iterable[Path],
     config: Path | None,
     *,
+    park: int | None,
     resume: bool,
     most: int,
     hot_keys: int,
@@ -55,7 +70,7 @@ def run(
     that cannot be read, when what comes before it was answered.
     """
     paths = list(inputs)
-    settings = None if config is None else read_config(config)
+    settings = wanted_config(ledger, config, park)
     check_inputs(paths)
     gc.set_threshold(*GARBAGE)
     with Stop() as stop:
@@ -139,7 +154,10 @@ class Progress:
         answers, events = self._answers, self._answers.total()
         kinds = ", ".join(f"{answers[kind]:,} {word}" for kind, word in WORDS.items() if answers[kind])
         speed = f"events: {events:,} in {seconds:,.1f} s, {events / seconds:,.0f}/s"
-        total = read_report(ledger).total
+        report = read_report(ledger)
+        total, waiting, dropped = report.total, report.parking.waiting, report.parking.n_dropped
+        if waiting or dropped:
+            kinds += f"; of all that was parked {waiting:,} wait, {dropped:,} were dropped"
         proven = f"{total.open:,} open, certificate {number(total.certificate)}"
         parts = filter(None, [speed, kinds, *notes, f"all keys: {total.rounds:,} rounds, {proven}"])
         self._console.print("; ".join(parts), soft_wrap=True)

@@ -89,6 +89,11 @@ def totals(found: Report) -> Table:
     if oldest is not None:
         which = f"{escape(oldest.id)} of {escape(oldest.key)}"
         lines.append(("oldest open forecast", f"{which}, {ago(found, oldest.number)}"))
+    if found.parking.parked:
+        dropped = [f"{number(count)} {why}" for why, count in found.parking.dropped.items() if count]
+        lines.append(("parked outcomes that wait", number(found.parking.waiting)))
+        lines.append(("parked outcomes that settled", number(found.parking.settled)))
+        lines.append(("parked outcomes dropped", ", ".join(dropped) or "0"))
     lines += [
         ("keys", number(len(found.keys))),
         ("certificate, all keys together", both(total.certificate, total)),

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Option
 
 from onlinecal.cli.output import notices
-from onlinecal.cli.verbs import Config, LogJson, WrittenLedger
+from onlinecal.cli.verbs import Config, LogJson, Park, WrittenLedger
 
 
 def serve(
@@ -18,6 +18,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="0: one that is free, which is then printed.")] = 8765,
     config: Config = None,
+    park: Park = None,
     token_file: Annotated[
         Path | None,
         Option(help="A file with the token; else ONLINECAL_TOKEN in the environment."),
@@ -40,7 +41,8 @@ def serve(
     """
     import asyncio
 
-    from onlinecal.engine import AsyncEngine, read_config
+    from onlinecal.cli.stream.configuring import wanted_config
+    from onlinecal.engine import AsyncEngine
     from onlinecal.engine.watch.overview import log_to_stderr, logger
 
     try:
@@ -51,7 +53,7 @@ def serve(
         ) from error
     token = server.read_token(token_file)
     server.check_reach(host, token)
-    wanted = None if config is None else read_config(config)
+    wanted = wanted_config(ledger, config, park)
 
     log_to_stderr(log_json)
 

@@ -11,7 +11,7 @@ from typer import Context, Exit, Option, Typer
 from onlinecal.cli.stream.keeping import archive, check, doctor, export, repair
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
-from onlinecal.cli.verbs import DONE, Config, LogJson, Verb, Verbs
+from onlinecal.cli.verbs import DONE, Config, LogJson, Park, Verb, Verbs
 
 app = Typer(cls=Verbs, rich_markup_mode="rich")
 for verb in (report, check, repair, serve, archive, export, doctor):
@@ -44,6 +44,7 @@ def stream(
         ),
     ] = False,
     config: Config = None,
+    park: Park = None,
     batch: Annotated[int, Option(min=1, max=1 << 20, help="Most lines of one transaction.")] = 8192,
     hot_keys: Annotated[
         int, Option(min=1, help="Keys that stay in memory; others are in the ledger.")
@@ -90,6 +91,7 @@ def stream(
         ledger,
         inputs or [],
         config,
+        park=park,
         resume=resume,
         most=batch,
         hot_keys=hot_keys,

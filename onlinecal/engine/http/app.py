@@ -24,6 +24,7 @@ from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.events import (
     Incoming,
     Outcome,
+    Parked,
     Query,
     Rejected,
     Withdraw,
@@ -47,6 +48,7 @@ STATUS = {
     "duplicate": 409,
     "settled": 409,
     "withdrawn": 409,
+    "parked": 409,
     "full": 409,
     "expired": 410,
     "archived": 410,
@@ -184,7 +186,9 @@ class EventRoute:
         if form == "array":
             return json(answers)
         [answer] = answers
-        return json(answer, STATUS[answer.reason] if isinstance(answer, Rejected) else 200)
+        if isinstance(answer, Rejected):
+            return json(answer, STATUS[answer.reason])
+        return json(answer, 202 if isinstance(answer, Parked) else 200)
 
 
 def read(

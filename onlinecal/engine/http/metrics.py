@@ -38,11 +38,15 @@ class OverviewMetrics(Collector):
         yield counter("refused", "Events that were rejected since the start", o.refused.items(), "reason")
         yield counter("early_outcomes", "Outcomes with a time before that of their query", o.early)
         yield counter("outcomes", "Outcomes that were accepted since the start", o.outcomes)
+        yield counter("parked", "Outcomes that came before their query and were parked", o.parking.parked)
+        help = "Parked outcomes that were dropped"
+        yield counter("parked_dropped", help, o.parking.dropped.items(), "reason")
         alarms = ("forecasts", o.alarms), ("hints", o.hint_alarms)
         yield counter("alarms", "Alarms that forecasts or hints are not calibrated", alarms, "of")
         yield gauge("keys", "Keys that were met", total.keys)
         yield gauge("hot_keys", "Keys in memory", o.hot_keys)
         yield gauge("open_forecasts", "Forecasts that wait for their outcome", total.open)
+        yield gauge("parked_outcomes", "Parked outcomes that wait for their query", o.parking.waiting)
         waited = 0 if o.oldest is None else total.events - o.oldest
         yield gauge("oldest_open_events", "Events since the oldest forecast that waits was asked for", waited)
         help = "Proven upper bound on the distance to calibration, a sum"

@@ -45,6 +45,7 @@ from onlinecal.engine.keys.playing import (
 from onlinecal.engine.keys.storing import StoredBinaryKey, checked_state, without_garbage_collection
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
+from onlinecal.engine.parking import Parking
 from onlinecal.engine.settings import KeySettings, all_settings
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.engine.watch.totals import Totals
@@ -80,6 +81,8 @@ class Book:
         The ids of forecasts that have expired since `release`, and the names of their keys.
     early
         How many outcomes had a time before that of their query: clocks differ.
+    parking
+        The outcomes that came before their queries, and wait for them.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -94,6 +97,7 @@ class Book:
         self.totals: Totals | None = None
         self.reliability: Reliability | None = None
         self.early = 0
+        self.parking = Parking(config.park)
         self._free: list[int] = []
         self._accept = entry_point(accept)
         self._forget_steps()

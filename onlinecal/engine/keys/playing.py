@@ -78,8 +78,9 @@ OPEN_FIELDS = 8
 MOST_OPEN = 1 << 22
 """How many forecasts of a binary key may be open."""
 
-UNKNOWN, KNOWN = -1, -2
-"""In the place of an entry: no query has had that id; one has, and its forecast is not open."""
+UNKNOWN, KNOWN, AWAITED = -1, -2, -3
+"""In the place of an entry: no query has had that id; one has, and its forecast is not open; none has, and an
+outcome was parked for it."""
 
 NOBODY, UNNAMED = -1, -2
 """In the place of a first lane: the key is not in memory; the event names no key."""
@@ -142,7 +143,7 @@ class EventTable(NamedTuple):
         Which forecast the event names: the place of the first event that names it. There the next three have
         what is known of the forecast.
     entries
-        The entry of a forecast that is open; or UNKNOWN, or KNOWN.
+        The entry of a forecast that is open; or UNKNOWN, KNOWN or AWAITED.
     asked, closed
         The events of this batch that asked for the forecast and that closed it, -1 for none.
     at, numbers

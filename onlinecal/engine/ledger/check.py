@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.json import encode
 
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected, Withdraw
@@ -42,6 +43,7 @@ from onlinecal.engine.ledger.archive import (
 from onlinecal.engine.ledger.file import DATABASE_FILES, REPAIR_ADVICE, LedgerError, check_target, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
+from onlinecal.engine.parking import ParkedOutcome, ParkingCounts
 from onlinecal.version import STATE_FORMAT
 
 
@@ -115,7 +117,19 @@ def _check_numbers(ledger: Ledger) -> list[str]:
         problems.append(f"of {keys} keys, {keys - named} are lost")
     if problem := damaged_hashes(ledger):
         problems.append(problem)
+    problems += _check_parked(ledger, last)
     ledger.check_reach()
+    return problems
+
+
+def _check_parked(ledger: Ledger, last: int) -> list[str]:
+    """Check that no parked outcome is lost, or should not wait any more."""
+    waiting, there = ledger.parking_counts().waiting, ledger.value("SELECT count(*) FROM parked")
+    problems = [] if waiting == there else [f"{waiting} outcomes are parked, {there} of them are there"]
+    for (id,) in ledger.rows("SELECT id FROM parked JOIN queries USING (id)"):
+        problems.append(f"an outcome of {id!r} is parked, and its query has come")
+    for id, since in ledger.rows("SELECT id, since FROM parked WHERE since > ?", (last,)):
+        problems.append(f"an outcome of {id!r} was parked behind event {since}, the log ends with {last}")
     return problems
 
 
@@ -231,6 +245,8 @@ def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
     [(page, free)] = ledger.rows("SELECT * FROM pragma_page_size, pragma_freelist_count")
     facts.update(format=STATE_FORMAT, unused_bytes=page * free)
     facts.update(events=last, keys=keys, states_behind=last - tail, early_outcomes=ledger.early())
+    parking = ledger.parking_counts()
+    facts.update(parked_outcomes=parking.waiting, dropped_outcomes=parking.n_dropped)
     if last - tail > FAR_BEHIND:
         wrong = f"the states are {last - tail:,} events behind the log"
         do = "stop the engine with SIGTERM once: it writes them; until then a start replays these events"
@@ -255,7 +271,7 @@ def _integrity(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
 
 BATCH = 4096
 BACKUP = "Restore a backup"
-MADE_ANEW = "tail", "early", "archived"
+MADE_ANEW = "tail", "early", "archived", "parked"
 """What a repair finds out again, of what stands beside the configuration."""
 MOST_SKIPPED = 1 << 22
 """How many numbers are skipped in search of the next readable row."""
@@ -276,6 +292,8 @@ class Repaired(Struct, frozen=True):
     ----------
     events, keys
         How many accepted events were found and played into the new ledger, and of how many keys.
+    parked
+        How many parked outcomes were found, and wait in the new ledger.
     lost
         What could not be saved, one sentence each; empty if nothing is missing.
     changed
@@ -287,6 +305,7 @@ class Repaired(Struct, frozen=True):
 
     events: int
     keys: int
+    parked: int
     lost: list[str]
     changed: list[str]
     doubtful: list[str]
@@ -353,7 +372,7 @@ def _replayed(ledger: Ledger, target: Path, start: int) -> Repaired:
     log, names = _salvage(ledger, lost, doubtful, start)
     answered = {one.id: (one.probability, one.certificate) for one in log if not one.closes}
     with Engine(target, config_of(ledger)) as engine:
-        engine.trust_times()
+        engine.trust_events()
         for first in range(0, len(log), BATCH):
             events = [_event(one, names[one.key]) for one in log[first : first + BATCH]]
             for answer in engine.handle(events):
@@ -363,7 +382,42 @@ def _replayed(ledger: Ledger, target: Path, start: int) -> Repaired:
                 elif isinstance(answer, Forecast):
                     came = answer.probability, answer.certificate
                     changed |= {} if came == answered[answer.id] else {answer.key: None}
-    return Repaired(len(log) - refused, len({one.key for one in log}), lost, list(changed), doubtful)
+    parked = _keep_parked(ledger, target, lost, doubtful)
+    keys = len({one.key for one in log})
+    return Repaired(len(log) - refused, keys, parked, lost, list(changed), doubtful)
+
+
+def _keep_parked(ledger: Ledger, target: Path, lost: list[str], doubtful: list[str]) -> int:
+    """Copy the parked outcomes that can be read into the new ledger, which has its events; how many."""
+    rows = list(_readable(ledger, "parked", lost))
+    doubtful += [schema.in_words("parked", row[0]) for row in rows if not schema.is_sound(row)]
+    counts = ParkingCounts()
+    with suppress(LedgerError):
+        counts = ledger.parking_counts()
+        if counts.waiting != len(rows):
+            lost.append(f"{counts.waiting} outcomes were parked, {len(rows)} can be read")
+    with closing(Ledger(target)) as new, new.ledger_errors(), new.transaction():
+        last, asked = new.last_numbers()[0], new.recall(row[1] for row in rows)
+        kept = list[ParkedOutcome]()
+        for row in sorted(_once("parked", rows, lost)):
+            outcome = ParkedOutcome(*row[:-1])
+            try:
+                outcome.outcome()
+            except ValueError as error:
+                lost.append(f"the parked outcome of {outcome.id!r} makes no sense: {error}")
+                continue
+            if outcome.id in asked:
+                lost.append(f"an outcome of {outcome.id!r} is parked, and its query has come")
+            else:
+                kept.append(outcome._replace(since=min(outcome.since, last)))
+        counts.waiting = len(kept)
+        first = counts.parked - len(kept) + 1
+        numbered = [one._replace(number=number) for number, one in enumerate(kept, first)]
+        if numbered:
+            schema.write_rows(new.connection, "parked", schema.by_columns(numbered))
+        if counts.parked:
+            new.write_about("parked", encode(counts).decode())
+    return len(kept)
 
 
 def _event(event: schema.Logged, key: str) -> Incoming:

@@ -16,7 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from msgspec.json import encode
+from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from onlinecal.engine.fields import only_names
@@ -32,6 +32,7 @@ from onlinecal.engine.ledger.file import (
     code_of,
     identity_of,
 )
+from onlinecal.engine.parking import ParkedOutcome, Parking, ParkingCounts
 from onlinecal.engine.watch.key_watch import watched_in
 
 LOG = (
@@ -78,9 +79,9 @@ class Ledger:
         Whether its tables may be damaged: then it is opened if that is possible at all.
     """
 
-    _told: tuple[int, int] | None = None
-    """Tail and early outcomes as of the last commit: they are the same for many batches, and then not written
-    again. None if it failed."""
+    _told: Mapping[str, Any] = {}
+    """What the last commit wrote into `about`: it is the same for many batches, and then not written again.
+    Empty if it failed."""
     _lock: WriterLock | None = None
     _connection: sqlite3.Connection | None = None
 
@@ -385,6 +386,24 @@ class Ledger:
                 )
         return None
 
+    def parking(self, most: int) -> Parking:
+        """The outcomes that wait for their queries; `most` is `park` of the configuration."""
+        rows, counts = self.rows("SELECT * FROM parked ORDER BY number"), self.parking_counts()
+        with self.content_errors():
+            for row in rows:
+                schema.check_sum("parked", row)
+            parking = Parking(most, (ParkedOutcome(*row[:-1]) for row in rows), counts)
+            if len(rows) != counts.waiting:
+                there = f"{counts.waiting} outcomes are parked, {len(rows)} of them are there"
+                raise ValueError(f"{there}. {REPAIR_ADVICE}")
+        return parking
+
+    def parking_counts(self) -> ParkingCounts:
+        """How many outcomes are parked, and what became of those that were."""
+        written = self.about("parked") or "{}"
+        with self.content_errors():
+            return decode(written, type=ParkingCounts)
+
     # -- writing
 
     def write_about(self, name: str, value: Any) -> None:
@@ -396,23 +415,28 @@ class Ledger:
         self,
         log: Mapping[str, schema.ByColumns],
         states: Sequence[schema.StateRow],
-        told: tuple[int, int],
+        told: Mapping[str, Any],
         after: tuple[int, int],
         inputs: Sequence[schema.Noted] = (),
         reliability: bytes | None = None,
+        released: Sequence[int] = (),
     ) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it.
 
-        `log` has the new rows of keys, queries and closings, by table; `told` the new values of `tail` and
-        `early`; `after` the last numbers before them. `reliability` is that of all keys together, None if it
-        did not change.
+        `log` has the new rows of keys, queries, closings and parked outcomes, by table; `told` the present
+        values of `about`, by name; `after` the last numbers before them. `reliability` is that of all keys
+        together, None if it did not change. `released` are the numbers of parked outcomes that wait no more.
         """
         # after a commit that fails or is refused, they have to be written again
-        before, self._told = self._told or (-1, -1), None
+        before, self._told = self._told, {}
         self.check_in_place()
         with self.ledger_errors(), self.transaction():
             if self.last_numbers() != after:
                 raise ValueError("another process has written to this ledger; nothing of this batch was kept")
+            if released:
+                # an id may be parked anew
+                gone = [(number,) for number in released]
+                self.connection.executemany("DELETE FROM parked WHERE number = ?", gone)
             for table, columns in log.items():
                 # most batches are of one event
                 if columns and columns[0]:
@@ -421,9 +445,9 @@ class Ledger:
                 schema.write_rows(self.connection, "inputs", schema.by_columns(inputs))
             if states:
                 schema.write_states(self.connection, states)
-            for name, new, old in zip(("tail", "early"), told, before, strict=True):
-                if new != old:
-                    self.write_about(name, new)
+            for name, value in told.items():
+                if value != before.get(name):
+                    self.write_about(name, value)
             if reliability is not None:
                 self.connection.execute("DELETE FROM reliability")
                 schema.write_rows(self.connection, "reliability", [[0], [reliability]])

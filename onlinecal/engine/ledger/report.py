@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from onlinecal.alarms import CalibrationAlarm
@@ -21,6 +21,7 @@ from onlinecal.engine.ledger.file import LedgerError, check_target, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import catch_up, config_of
 from onlinecal.engine.ledger.schema import Record
+from onlinecal.engine.parking import ParkingCounts
 from onlinecal.engine.watch.key_watch import Scores, likeliest
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.engine.watch.totals import Totals
@@ -86,6 +87,8 @@ class Report(Shown, Struct, frozen=True):
         Number of the event from which on `forecasts` and `hints` are counted.
     forecasts, hints
         The reliability of forecasts and of hints, all keys together; None if nothing was counted yet.
+    parking
+        Outcomes that came before their queries: how many wait, have settled a forecast, or were dropped.
     """
 
     path: str
@@ -102,6 +105,7 @@ class Report(Shown, Struct, frozen=True):
     since: int | None = None
     forecasts: Side | None = None
     hints: Side | None = None
+    parking: ParkingCounts = field(default_factory=ParkingCounts)
 
     def _shown(self) -> Table:
         named = [*((key.name, key.summary) for key in self.keys[: MOST - 1]), ("all keys", self.total)]
@@ -134,7 +138,8 @@ def read_report(path: str | Path) -> Report:
         totals, (queries, closings) = Totals((), ((one.name, one.summary) for one in lines)), ledger.counts()
         sums, first = totals.read(queries + closings, len(lines)), totals.oldest(())
         oldest = ledger.records("q.number = ?", (first,))
-        seen, bins = tuple[Any, ...](), ledger.reliability()
+        seen: tuple[Any, Any, Any] = None, None, None
+        bins = ledger.reliability()
         if bins is not None:
             reliability = Reliability.load(bins)
             seen = reliability.since, *reliability.both(sums.certificate, sums.rounds)
@@ -150,6 +155,7 @@ def read_report(path: str | Path) -> Report:
             totals.scores(),
             *totals.alarms(),
             *seen,
+            ledger.parking_counts(),
         )
 
 
@@ -210,7 +216,8 @@ def export_ledger(
     null.
 
     The table is as of the moment of the call, in chunks of bounded memory; a writer is not held up. The file
-    gets its name when it is complete; with `force` in place of one that was there. `tell` is called with the
+    gets its name when it is complete; with `force` in place of one that was there. An outcome that is parked
+    has no forecast, and no row. `tell` is called with the
     numbers of the last query done and of the last event. Raises LedgerError if the ledger cannot be read, or
     if events are archived meanwhile; ValueError if `into` exists, or is a ledger's.
     """

@@ -39,6 +39,7 @@ CREATE TABLE about (
     value ANY NOT NULL,         -- tail: all states hold what happened up to this number
     sum INTEGER NOT NULL        -- early: how many outcomes had a time before that of their query
 ) WITHOUT ROWID, STRICT;        -- archived: the checksum of the table of that name
+                                -- parked: how many outcomes wait in it, have settled, were dropped, as JSON
 CREATE TABLE keys (
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -60,6 +61,15 @@ CREATE TABLE closings (
     query INTEGER NOT NULL UNIQUE REFERENCES queries,
     value ANY,                  -- a number or a label; of a soft label JSON in bytes; NULL: withdrawn
     time REAL,
+    sum INTEGER NOT NULL
+) STRICT;
+CREATE TABLE parked (           -- the outcomes that wait for their queries (engine/parking.py)
+    number INTEGER PRIMARY KEY, -- among all outcomes that were ever parked, not among events
+    id TEXT NOT NULL UNIQUE,
+    key TEXT NOT NULL,          -- '' if it names none
+    value TEXT NOT NULL,        -- JSON
+    time REAL,
+    since INTEGER NOT NULL,     -- the last event before it
     sum INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE states (
@@ -323,7 +333,7 @@ def write_rows(connection: sqlite3.Connection, table: str, columns: ByColumns) -
 def _insert(table: str, width: int, rows: int) -> str:
     # rows of the log must be new; other rows replace older ones
     row = f"({', '.join('?' * width)})"
-    way = "INSERT" if table in ("keys", "queries", "closings") else "INSERT OR REPLACE"
+    way = "INSERT" if table in ("keys", "queries", "closings", "parked") else "INSERT OR REPLACE"
     return f"{way} INTO {table} VALUES {', '.join([row] * rows)}"
 
 
@@ -362,7 +372,10 @@ def in_words(table: str, name: Any) -> str:
     return f"{table}: the row of {name!r} is not as it was written"
 
 
-SUMMED = "about", "keys", "queries", "closings", "states", "reliability", "inputs", "checkpoints", "archives"
+SUMMED = (
+    "about", "keys", "queries", "closings", "parked", "states", "reliability", "inputs", "checkpoints",
+    "archives",
+)  # fmt: skip
 """The tables whose rows end with their sums. `archived`, with few bytes a row, has one sum as a whole."""
 MOST_NAMED = 100
 """How many damaged rows of a table are named one by one."""

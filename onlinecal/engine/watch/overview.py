@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from onlinecal.engine.events import Rejected
 from onlinecal.engine.keys.key import Summary
+from onlinecal.engine.parking import ParkingCounts
 from onlinecal.engine.watch.key_watch import HINT, Alarm, Scores
 from onlinecal.engine.watch.reliability import Side
 
@@ -149,6 +150,8 @@ class Overview(Struct, frozen=True):
         Outcomes that were accepted with a time before that of their query, since the ledger was made.
     outcomes
         Outcomes since then that were accepted. What was settled by `expire_as` is a round without one.
+    parking
+        Outcomes that came before their queries, since the ledger was made.
     """
 
     total: Total
@@ -167,6 +170,7 @@ class Overview(Struct, frozen=True):
     refused: dict[str, int]
     early: int
     outcomes: int
+    parking: ParkingCounts
 
 
 @dataclass
@@ -178,8 +182,17 @@ class Activity:
     refused: Counter[str] = field(default_factory=Counter)
     outcomes: int = 0
 
-    def note(self, refused: list[Rejected], seconds: float, raised: list[tuple[str, int, Alarm]]) -> None:
-        """Count a batch that was committed, and log its refusals and alarms; `raised` is emptied."""
+    def note(
+        self,
+        refused: list[Rejected],
+        seconds: float,
+        raised: list[tuple[str, int, Alarm]],
+        dropped: list[Rejected],
+    ) -> None:
+        """Count a batch that was committed, and log its refusals, its alarms and dropped outcomes.
+
+        `raised` and `dropped` are emptied.
+        """
         self.batches += 1
         self.seconds += seconds
         self.refused.update(one.reason for one in refused)
@@ -187,6 +200,11 @@ class Activity:
             detail = one.detail[:LONGEST]
             about = {"kind": "refusal", "reason": one.reason, "id": one.id, "detail": detail}
             logger.info(f"an event was rejected, {one.reason}: %s", detail, extra={"about": about})
+        for one in dropped:
+            about = {"kind": "dropped", "reason": one.reason, "id": one.id, "detail": one.detail[:LONGEST]}
+            words = f"a parked outcome was dropped, {one.reason}: %s"
+            logger.warning(words, one.detail[:LONGEST], extra={"about": about})
+        dropped.clear()
         for key, side, alarm in raised:
             of = "hints" if side == HINT else "forecasts"
             about = {"kind": "alarm", "key": key, "of": of, **msgspec.to_builtins(alarm)}

@@ -56,6 +56,30 @@ def test_a_trickle_is_answered_at_once_and_half_a_line_waits_for_the_other_half(
         assert process.wait(60) == 0
 
 
+def test_outcomes_that_come_first_are_parked_if_they_may_be(ledger, file):
+    first = [outcome(0), outcome(1), outcome(2)]
+    file.write_bytes(lines_of(first))
+    told = stream("--ledger", ledger, "--input", file)
+    assert told.stdout_bytes.count(b'"unknown"') == 3
+    told = stream("--ledger", ledger, "--input", file, "--park", 2)
+    assert [json.loads(line)["type"] for line in told.stdout_bytes.splitlines()] == ["parked"] * 2 + [
+        "rejected"
+    ]
+    assert "2 parked, 1 rejected; of all that was parked 2 wait, 0 were dropped; all keys" in told.stderr
+    # the ledger keeps the setting
+    file.write_bytes(lines_of([query(0), *first]))
+    told = stream("--ledger", ledger, "--input", file)
+    kinds = [json.loads(line)["type"] for line in told.stdout_bytes.splitlines()]
+    assert kinds == ["forecast", "settled", "parked", "parked"]
+    file.write_bytes(lines_of([query(3), query(4), query(5), outcome(6)]))
+    told = stream("--ledger", ledger, "--input", file, "--park", 0)
+    assert told.stdout_bytes.count(b'"unknown"') == 1
+    assert "of all that was parked 0 wait, 2 were dropped" in told.stderr
+    assert is_sound(ledger)
+    text = stream("report", "--ledger", ledger).stdout
+    assert re.search("parked outcomes dropped +2 waited", text)
+
+
 def test_every_wrong_line_is_answered_and_the_rest_goes_on(ledger, file):
     wrong = [b"", b"{", b'{"type": "quer"}', b"x" * 100_000, b"\xff\xfe", b"[" * 10_000, b"null"]
     lines = b"\n".join([lines_of([query(0)]).strip(), *wrong, lines_of([query(1)])])

@@ -68,6 +68,20 @@ def test_a_forecast_is_asked_for_and_settled(client):
     assert (withdrawn.status_code, withdrawn.json()) == (200, {"type": "withdrawn", "id": "q2"})
 
 
+def test_an_outcome_that_comes_first_is_taken_for_later():
+    with Engine(config=EngineConfig(park=5)) as engine, client_of(engine) as client:
+        parked = client.post("/outcome", json={"id": "q1", "value": 1})
+        assert (parked.status_code, parked.json()) == (202, {"type": "parked", "id": "q1"})
+        other = client.post("/outcome", json={"id": "q1", "value": 0})
+        assert (other.status_code, other.json()["reason"]) == (409, "parked")
+        assert client.post("/withdraw", json={"id": "q1"}).status_code == 409
+        assert client.get("/watch").json()["parking"]["waiting"] == 1
+        assert client.post("/query", json={"id": "q1", "key": "k"}).status_code == 200
+        settled = client.post("/outcome", json={"id": "q1", "value": 1})
+        assert (settled.status_code, settled.json()) == (200, {"type": "settled", "id": "q1"})
+        assert client.get("/certificate").json()["rounds"] == 1
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "reason", "id"),
     [

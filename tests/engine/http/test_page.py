@@ -15,7 +15,7 @@ pytest.importorskip("playwright", reason="needs playwright")
 
 from playwright.sync_api import expect
 
-from onlinecal.engine import AsyncEngine, Engine, Outcome, Query
+from onlinecal.engine import AsyncEngine, Engine, EngineConfig, Outcome, Query
 from onlinecal.engine.http.server import serve
 
 TOKEN = "correct-horse-battery"
@@ -130,7 +130,7 @@ def test_the_page_names_the_keys_that_raised_alarms_as_they_are_written(page):
 
 
 def test_the_page_asks_for_the_token_and_keeps_it_for_its_tab(page):
-    with Engine() as engine, served(engine, token=TOKEN) as address:
+    with Engine(config=EngineConfig(park=5)) as engine, served(engine, token=TOKEN) as address:
         play(engine, keys=2, rounds=3)
         page.goto(address)
         expect(page.locator("#token")).to_be_focused()
@@ -155,3 +155,6 @@ def test_the_page_asks_for_the_token_and_keeps_it_for_its_tab(page):
         name = page.locator("#largest th", has_text=turning)
         expect(name.locator("bdi")).to_have_text(turning)
         expect(name).to_have_attribute("title", f"\u2068{turning}\u2069")
+        expect(page.locator("#parked")).to_have_text("none")
+        engine.handle([Outcome("early", 1), Outcome("earlier", 1), Query("early", "k")])
+        expect(page.locator("#parked")).to_have_text("1 wait, 1 settled")

@@ -59,7 +59,7 @@ function show(overview) {
   drawReliability(overview);
 }
 
-function quality({ scores, forecasts, hints, alarms, hint_alarms, refused, total, oldest }) {
+function quality({ scores, forecasts, hints, alarms, hint_alarms, refused, total, oldest, parking }) {
   const of = (name) => (scores ? small(scores[name]) : "–");
   for (const [id, name] of [["brier", "brier"], ["log-loss", "log_loss"]]) {
     for (const [suffix, field] of [["", ""], ["-hint", "_hint"], ["-constant", "_constant"]]) {
@@ -77,6 +77,10 @@ function quality({ scores, forecasts, hints, alarms, hint_alarms, refused, total
   }
   const reasons = Object.entries(refused).map(([reason, count]) => `${whole(count)} ${reason}`);
   at("refused").value = reasons.join(", ") || "none";
+  const dropped = Object.values(parking.dropped).reduce((sum, count) => sum + count, 0);
+  const parked = [[parking.waiting, "wait"], [parking.settled, "settled"], [dropped, "dropped"]];
+  const parts = parked.filter(([count]) => count).map(([count, word]) => `${whole(count)} ${word}`);
+  at("parked").value = parts.join(", ") || "none";
   at("oldest").value = oldest === null ? "none" : `${whole(total.events - oldest)} events ago`;
 }
 

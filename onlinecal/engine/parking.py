@@ -1,0 +1,148 @@
+"""Outcomes that came before their queries are parked: they wait for them, if the configuration allows it.
+
+A parked outcome is neither accepted nor refused. When its query comes, the forecast is made first, and then
+settled, as if the outcome had come right behind the query (engine/judge.py). What a parked outcome belongs
+to is not known before, so it has no clock: it waits for a number of accepted events, of whatever keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+
+from onlinecal.engine.events import Rejected
+
+MOST_BYTES = 1 << 26
+"""So many bytes the values of all parked outcomes may take, as JSON: a soft label may have a thousand."""
+
+REASONS = "waited", "invalid", "expired"
+"""Why a parked outcome is dropped: it has waited for too many events; its query has come, and the forecast
+cannot have that outcome; or it cannot have it so late."""
+
+
+class ParkedOutcome(NamedTuple):
+    """An outcome that waits for its query.
+
+    `number` is its place among all outcomes that were ever parked; `key` is "" if it names none; `value` is
+    JSON; `since` is the number of the last event that was accepted before it came.
+    """
+
+    number: int
+    id: str
+    key: str
+    value: str
+    time: float | None
+    since: int
+
+    def outcome(self) -> Any:
+        """The value as it came."""
+        return msgspec.json.decode(self.value)
+
+
+class ParkingCounts(Struct):
+    """How many outcomes wait for their queries, have settled their forecasts, or were dropped, by reason."""
+
+    waiting: int = 0
+    settled: int = 0
+    dropped: dict[str, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
+
+    @property
+    def parked(self) -> int:
+        """How many outcomes were ever parked."""
+        return self.waiting + self.settled + self.n_dropped
+
+    @property
+    def n_dropped(self) -> int:
+        """How many of them were dropped."""
+        return sum(self.dropped.values())
+
+    def copy(self) -> ParkingCounts:
+        """The counts as they are now."""
+        return ParkingCounts(self.waiting, self.settled, dict(self.dropped))
+
+
+class Parking:
+    """The parked outcomes.
+
+    Parameters
+    ----------
+    most
+        How many events a parked outcome may wait for, and how many outcomes may be parked together.
+    waiting
+        Those that wait already, in the order of their numbers.
+    counts
+        Those of all that were ever parked; None if none was.
+
+    Attributes
+    ----------
+    waiting
+        The outcomes that wait, by id, in the order of their numbers.
+    added, released
+        What has changed since `forget_changes`: the outcomes that were parked and still wait, and the numbers
+        of those that waited before and wait no more.
+    dropped
+        The outcomes that were dropped, as refusals that say why, until somebody empties the list.
+    """
+
+    def __init__(
+        self, most: int, waiting: Iterable[ParkedOutcome] = (), counts: ParkingCounts | None = None
+    ) -> None:
+        self.most, self.counts = most, counts or ParkingCounts()
+        self.waiting = {outcome.id: outcome for outcome in waiting}
+        self.dropped: list[Rejected] = []
+        self._bytes = sum(len(outcome.value) for outcome in self.waiting.values())
+        self.forget_changes()
+
+    def forget_changes(self) -> None:
+        """What has changed so far is in the ledger."""
+        self.added: dict[int, ParkedOutcome] = {}
+        self.released: list[int] = []
+        self.has_changed = False
+
+    def lack_of_room(self, value: str) -> str:
+        """Why no further outcome with that value, JSON, can be parked; "" if it can."""
+        if len(self.waiting) >= self.most:
+            return f"{len(self.waiting)} outcomes are parked, as many as park allows"
+        if self._bytes + len(value) > MOST_BYTES:
+            return f"the values of parked outcomes take {self._bytes} bytes, and may take {MOST_BYTES}"
+        return ""
+
+    def add(self, id: str, key: str, value: str, time: float | None, number: int) -> None:
+        """Park an outcome for which there is room; `number` is that of the last accepted event."""
+        outcome = ParkedOutcome(self.counts.parked + 1, id, key, value, time, number)
+        self.waiting[id] = self.added[outcome.number] = outcome
+        self.counts.waiting += 1
+        self._bytes += len(value)
+        self.has_changed = True
+
+    def settle(self, id: str) -> None:
+        """The query of a parked outcome has come, and its forecast is settled."""
+        self._release(id)
+        self.counts.settled += 1
+
+    def drop(self, refusal: Rejected) -> None:
+        """Drop a parked outcome, for one of the REASONS."""
+        assert refusal.id is not None
+        self._release(refusal.id)
+        self.counts.dropped[refusal.reason] += 1
+        self.dropped.append(refusal)
+
+    def drop_old(self, number: int) -> None:
+        """Drop the outcomes that have waited for too many events, of which the last has this number."""
+        while self.waiting:
+            outcome = next(iter(self.waiting.values()))
+            if number - outcome.since <= self.most:
+                break
+            why = f"its query had not come when {self.most} more events were accepted"
+            self.drop(Rejected(outcome.id, "waited", f"outcome of {outcome.id!r} was parked, and {why}"))
+
+    def _release(self, id: str) -> None:
+        outcome = self.waiting.pop(id)
+        if self.added.pop(outcome.number, None) is None:
+            self.released.append(outcome.number)
+        self.counts.waiting -= 1
+        self._bytes -= len(outcome.value)
+        self.has_changed = True
