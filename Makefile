@@ -8,7 +8,8 @@ install = $(BIN)/python -m uv pip install --quiet --python $(1) $(2) || $(1) -m 
 # many processes start here: what they import is parsed once, whatever the shell has set
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo demo-spark test test-all checks style types docs docs-serve figures proofs benchmarks wheel clean
+.PHONY: demo demo-spark test test-all checks style types docs docs-serve figures proofs benchmarks peers findings \
+	wheel clean
 
 $(VENV)/.run: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -100,6 +101,23 @@ proofs:  ## the machine's check of the theorem, by coqc; says what each statemen
 
 benchmarks: $(VENV)/.dev  ## the speed claims, as ratios measured in one process
 	$(BIN)/python -m pytest tests/benchmarks -m speed
+
+# torch comes by pip: uv would look for another build of it
+PEERS ?= .peers
+$(PEERS)/.installed: tests/peers/requirements.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	grep '^torch==' $< | xargs $(PEERS)/bin/python -m pip install --quiet
+	$(PEERS)/bin/python -m pip install --quiet -r $<
+	@touch $@
+
+peers: $(VENV)/.dev $(PEERS)/.installed  ## runs other packages beside ours, writes their figures down, fails if they moved
+	$(BIN)/python -m tests.peers $(abspath $(PEERS))/bin/python
+
+findings:  ## runs every script of findings in a folder and environment of its own; fails if one no longer holds
+	@failed=; for script in findings/*.sh; do \
+		if bash $$script > $(or $(TMPDIR),/tmp)/finding.log 2>&1; then echo "holds    $$script"; \
+		else echo "CHANGED  $$script"; tail -n 20 $(or $(TMPDIR),/tmp)/finding.log; failed=1; fi; \
+	done; test -z "$$failed"
 
 wheel: $(VENV)/.dev  ## sdist and the wheel made of it: checked, installed in a clean environment, tried in an empty folder
 	rm -rf build dist

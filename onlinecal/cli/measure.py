@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -35,7 +35,7 @@ from onlinecal.texts import counted, number
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from onlinecal.measures.summary import ChanceLevel, Errors, MeasureName
+    from onlinecal.measures.summary import ChanceLevel, Errors, MeasureName, PackageFigures
     from onlinecal.tables.rounds import Rounds
 
 CHANCE_HEADING = ("if calibrated", "p-value")
@@ -45,15 +45,19 @@ CHANCE_HEADING = ("if calibrated", "p-value")
 class Column:
     """A column of forecasts: its errors and what chance would score, sums over rounds, and a witness.
 
-    `chance` is by the names of the measures, and empty where it is left out.
+    `chance` is by the names of the measures, and empty where it is left out. `packages` are averages.
     """
 
     errors: Errors
     chance: dict[str, ChanceLevel]
     witness: Any
+    packages: Sequence[PackageFigures] = ()
 
     def record(self) -> dict[str, Any]:
-        """The errors as one flat record, what chance would score in "chance"."""
+        """The errors as one flat record, what chance would score in "chance", what packages say in "as".
+
+        A measure that a package lacks is left out there; one that is infinite is null in JSON.
+        """
         chance = {
             name: {
                 "mean": one.mean,
@@ -64,7 +68,11 @@ class Column:
             }
             for name, one in self.chance.items()
         }
-        return {**asdict(self.errors), "chance": chance}
+        told = [
+            {name: value for name, value in asdict(one).items() if value is not None} for one in self.packages
+        ]
+        said = {"as": told} if told else {}
+        return {**asdict(self.errors), "chance": chance, **said}
 
     def line(self) -> dict[str, Any]:
         """A line of results.csv."""
@@ -135,6 +143,20 @@ def error_table(columns: Sequence[Column], name: str, bins: int) -> Table:
     return table(f"{name}: averages over rounds (sums)", ["", *chain.from_iterable(heading)], rows)
 
 
+def package_table(columns: Sequence[Column], name: str) -> Table:
+    """What other packages give for the same forecasts: a line for each package and measure."""
+    rows = []
+    for at, one in enumerate(columns[0].packages):
+        told = [column.packages[at] for column in columns]
+        whose = f"{one.package} {one.version}"
+        if one.ece_bins is not None:
+            rows.append([f"{whose}: ECE, bins={one.bins}", *(f"{each.ece_bins:.6f}" for each in told)])
+        if one.log_loss is not None:
+            rows.append([f"{whose}: log loss", *(f"{each.log_loss:.6f}" for each in told)])
+    heading = [column.errors.forecast for column in columns]
+    return table(f"{name}: averages as other packages compute them", ["", *heading], rows)
+
+
 def both(total: float, rounds: int) -> str:
     """An average over rounds, then in brackets the sum."""
     return f"{total / rounds:.4f} ({number(total)})"
@@ -194,7 +216,21 @@ def measure(
             "seconds or hours.",
         ),
     ] = "1",
-    bins: Annotated[int, Option(min=1, max=1_000_000, help="Bins of the ECE in bins.")] = BINS,
+    bins: Annotated[
+        int | None,
+        Option(
+            min=1, max=1_000_000, help=f"Bins of the ECE in bins. Default: {BINS}; with --as the package's."
+        ),
+    ] = None,
+    packages: Annotated[
+        list[str] | None,
+        Option(
+            "--as",
+            metavar="PACKAGE",
+            help="Say also what this package gives: torchmetrics, scikit-learn; docs/in-their-numbers.md "
+            "has them all. May be given several times.",
+        ),
+    ] = None,
     group: Groups = None,
     together: Together = None,
     draws: Annotated[
@@ -231,11 +267,18 @@ def measure(
 
     [bold]onlinecal measure loans.csv --forecast risk --outcome defaulted --group sex --group region[/bold]
 
+    [bold]onlinecal measure games.csv --as torchmetrics --as scikit-learn[/bold]
+
     [bold]zcat matches.tsv.gz | onlinecal measure - --forecast p --outcome result --positive home[/bold]
     """
     first, outcome = event_columns(file, forecast[0] if forecast else None, outcome)
     forecast = forecast or [first]
-    effort = _effort(budget)
+    effort, n_bins = _effort(budget), BINS if bins is None else bins
+    if packages:
+        from onlinecal.measures.conventions import convention_of
+
+        for package in packages:
+            convention_of(package, "--as")
     check_folder(out)
     if len(set(forecast)) < len(forecast):
         raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
@@ -248,15 +291,17 @@ def measure(
     elif group:
         from onlinecal.cli.recalibrating.grouping import group_reports
 
-        reports = group_reports(rounds, group, bins)
-    columns = _measure(rounds, effort, bins, draws, together)
+        reports = group_reports(rounds, group, n_bins)
+    columns = _measure(rounds, effort, n_bins, draws, together)
+    if packages:
+        columns = _with_packages(rounds, columns, packages, bins, outcome)
     remarks = _remarks(rounds, columns, outcome, together)
     warn(remarks)
     pictures = [] if out is None else list(map(str, write(rounds, columns, out)))
     broken = [text for one in columns for text in one.errors.broken_bounds()]
     record = {
         "file": str(file),
-        "bins": bins,
+        "bins": n_bins,
         "columns": [one.record() for one in columns],
         "broken": broken,
         "warnings": remarks,
@@ -264,9 +309,24 @@ def measure(
         "pictures": pictures,
     }
     groups = [f"{name} in each group, averages over rounds:\n{one}\n" for name, one in reports.items()]
-    answer(as_json, record, [error_table(columns, rounds.name, bins), *groups, *broken, *pictures])
+    said = [package_table(columns, rounds.name)] if packages else []
+    answer(as_json, record, [error_table(columns, rounds.name, n_bins), *said, *groups, *broken, *pictures])
     if broken:
         raise Exit(CHECK_FAILED)
+
+
+def _with_packages(
+    rounds: Rounds, columns: Sequence[Column], packages: Sequence[str], bins: int | None, outcome: str
+) -> list[Column]:
+    """The same columns with what these packages say of them."""
+    from onlinecal.measures.summary import package_figures
+
+    if rounds.outcomes.dtype.kind == "f":
+        raise ValueError(f"--as needs outcomes 0 and 1, as the packages do, and {outcome} has some between")
+    return [
+        replace(one, packages=[package_figures(name, p, rounds.outcomes, bins) for name in packages])
+        for one, p in zip(columns, rounds.forecasts.values(), strict=True)
+    ]
 
 
 def _effort(budget: str) -> float:

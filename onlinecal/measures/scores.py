@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.html import Shown
+from onlinecal.measures.conventions import OURS, Binning, Chosen, chosen
 from onlinecal.measures.counts import Counts, check_weights, count_shares
 from onlinecal.measures.ranges import p_value_of_range
 from onlinecal.tables.columns import check_labelled_rows, check_outcome_rows, check_same_index
-from onlinecal.validation import check_count
 
 
 def expected_calibration_error(
@@ -30,6 +30,7 @@ def expected_calibration_error(
     normalize: bool = True,
     *,
     sample_weight: ArrayLike | None = None,
+    convention: str | None = None,
 ) -> float:
     """Sum over level sets of the absolute bias, |sum of (forecast - outcome)|, per round.
 
@@ -46,6 +47,10 @@ def expected_calibration_error(
         True: divided by T, the average usually printed. False: the sum over rounds.
     sample_weight
         For how many rounds each counts, shape (T,), at least 0; None: for one.
+    convention
+        The name of another package, as "torchmetrics": its bins, at the version and in the way that
+        docs/in-their-numbers.md states. bins=None is then the number that the package takes by itself. None:
+        as above.
 
     Returns
     -------
@@ -57,6 +62,7 @@ def expected_calibration_error(
     ------
     ValueError
         Bad forecasts, outcomes, bins or sample_weight; the message names the argument, the value and its row.
+        A convention that is not known, or has no such error; the message names those that have.
 
     References
     ----------
@@ -68,20 +74,35 @@ def expected_calibration_error(
     >>> expected_calibration_error([0.5, 0.5, 1.0, 1.0], [0, 1, 0, 1])
     0.25
     """
-    n_bins = None if bins is None else check_count(bins, "bins")
+    by = chosen(convention, "event", bins)
+    return _event_error(forecasts, outcomes, by, normalize, sample_weight)
+
+
+def _event_error(
+    forecasts: ArrayLike,
+    outcomes: ArrayLike,
+    by: Chosen,
+    normalize: bool,
+    sample_weight: ArrayLike | None,
+) -> float:
+    """The expected calibration error of one event in the bins that were chosen."""
     counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
-    error = expected_error_of_counts(counts, n_bins)
-    return error / counts.total if normalize else error
+    error = expected_error_of_counts(counts, by.bins, by.binning)
+    if not normalize:
+        return error
+    total = counts.total
+    if by.binning.counts_the_binned and by.bins is not None:
+        places, _ = by.binning.members(counts.values, by.bins)
+        total = float((counts.zeros + counts.ones)[places].sum())
+    return error / total if total else math.nan
 
 
-def expected_error_of_counts(counts: Counts, bins: int | None = None) -> float:
-    """The expected calibration error of a counted history, a sum."""
+def expected_error_of_counts(counts: Counts, bins: int | None = None, binning: Binning = OURS) -> float:
+    """The expected calibration error of a counted history, a sum; bins=None: by level sets."""
     biases = counts.biases
     if bins is not None:
-        # against the correctly rounded edges i/B, the forecast 0.29 is in the bin that starts at 29/100
-        edges = np.arange(bins) / bins
-        index = np.searchsorted(edges, counts.values, side="right") - 1
-        biases = np.asarray(np.bincount(index, weights=biases), dtype=np.float64)
+        places, numbers = binning.members(counts.values, bins)
+        biases = np.asarray(np.bincount(numbers, weights=biases[places]), dtype=np.float64)
     return math.fsum(np.abs(biases))
 
 
@@ -224,6 +245,7 @@ def classwise_calibration_error(
     normalize: bool = True,
     *,
     sample_weight: ArrayLike | None = None,
+    convention: str | None = None,
 ) -> float:
     """The sum over classes of the expected calibration error of "this class comes true".
 
@@ -241,6 +263,8 @@ def classwise_calibration_error(
         True: divided by n, a sum over classes of averages over rows. False: a sum over rows and classes.
     sample_weight
         For how many rows each counts, shape (n,), at least 0; None: for one.
+    convention
+        The name of another package, as for `expected_calibration_error`; those that are known divide by k.
 
     Returns
     -------
@@ -253,7 +277,7 @@ def classwise_calibration_error(
     ------
     ValueError
         Bad probabilities, labels, bins or sample_weight; the message names the argument, the value and its
-        row.
+        row. A convention that is not known, or has no such error.
 
     References
     ----------
@@ -265,16 +289,15 @@ def classwise_calibration_error(
     >>> classwise_calibration_error([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]], [0, 1])
     0.5
     """
+    by = chosen(convention, "classwise", bins)
     check_same_index(probabilities, sample_weight, "probabilities and sample_weight")
     table, came = check_outcome_rows(probabilities, labels)
     errors = []
     for j, column in enumerate(table.T):
         shares = np.minimum(came[:, j], 1.0) if came.ndim == 2 else came == j
         column = np.minimum(column, 1.0)
-        errors.append(
-            expected_calibration_error(column, shares, bins, normalize, sample_weight=sample_weight)
-        )
-    return math.fsum(errors)
+        errors.append(_event_error(column, shares, by, normalize, sample_weight))
+    return math.fsum(errors) / (table.shape[1] if by.convention.averages_classes else 1)
 
 
 def confidence_calibration_error(
@@ -284,6 +307,7 @@ def confidence_calibration_error(
     normalize: bool = True,
     *,
     sample_weight: ArrayLike | None = None,
+    convention: str | None = None,
 ) -> float:
     """The expected calibration error of the largest probability, as a forecast of "the top class is right".
 
@@ -298,6 +322,9 @@ def confidence_calibration_error(
         True: an average over rows. False: their sum.
     sample_weight
         For how many rows each counts, shape (n,), at least 0; None: for one.
+    convention
+        The name of another package, as for `expected_calibration_error`. "netcal" measures the second of two
+        columns as one event.
 
     Raises
     ------
@@ -313,10 +340,13 @@ def confidence_calibration_error(
     >>> confidence_calibration_error([[0.75, 0.25], [0.25, 0.75]], [0, 0])
     0.25
     """
+    by = chosen(convention, "confidence", bins)
     check_same_index(probabilities, sample_weight, "probabilities and sample_weight")
     table, classes = check_labelled_rows(probabilities, labels)
-    _, confidence, right = _top(table, classes)
-    return expected_calibration_error(confidence, right, bins, normalize, sample_weight=sample_weight)
+    if by.convention.reads_the_second_of_two and table.shape[1] == 2:
+        return _event_error(np.minimum(table[:, 1], 1.0), classes == 1, by, normalize, sample_weight)
+    _, confidence, right = _top(by.binning.rounded(table), classes)
+    return _event_error(confidence, right, by, normalize, sample_weight)
 
 
 def top_label_calibration_error(
@@ -326,6 +356,7 @@ def top_label_calibration_error(
     normalize: bool = True,
     *,
     sample_weight: ArrayLike | None = None,
+    convention: str | None = None,
 ) -> float:
     """`confidence_calibration_error` within the rows of each top class, added up over the classes.
 
@@ -336,6 +367,8 @@ def top_label_calibration_error(
     ----------
     probabilities, labels, bins, normalize, sample_weight
         As for `confidence_calibration_error`.
+    convention
+        "mapie": an average over the classes that are ever on top, each counting alike, in its bins.
 
     Raises
     ------
@@ -351,17 +384,18 @@ def top_label_calibration_error(
     >>> top_label_calibration_error([[0.75, 0.25], [0.25, 0.75]], [0, 0])
     0.5
     """
+    by = chosen(convention, "top_label", bins)
     table, classes = check_labelled_rows(probabilities, labels)
-    top, confidence, right = _top(table, classes)
+    top, confidence, right = _top(by.binning.rounded(table), classes)
     weights = check_weights(sample_weight, len(classes), probabilities, "probabilities")
+    each = by.convention.averages_classes
     errors = []
     for j in np.unique(top[weights > 0.0]):
         rows = top == j
         given = None if sample_weight is None else weights[rows]
-        errors.append(
-            expected_calibration_error(confidence[rows], right[rows], bins, False, sample_weight=given)
-        )
-    return math.fsum(errors) / (float(weights.sum()) if normalize else 1)
+        errors.append(_event_error(confidence[rows], right[rows], by, each and normalize, given))
+    parts = len(errors) if each else float(weights.sum()) if normalize else 1
+    return math.fsum(errors) / parts
 
 
 def _top(table: Floats, classes: Ints) -> tuple[Ints, Floats, Ints]:
@@ -443,15 +477,16 @@ def class_brier(probabilities: Floats, labels: NDArray[np.int64]) -> float:
     return float((errors**2).sum(axis=1).mean())
 
 
-def log_costs(given: Floats) -> Floats:
-    """The log loss of each outcome that was given this probability, of any shape."""
-    costs: Floats = -np.log(np.clip(given, CLIP, None))
+def log_costs(given: Floats, least: float = CLIP) -> Floats:
+    """The log loss of each outcome that was given this probability, of any shape; at most -log(least)."""
+    with np.errstate(divide="ignore"):
+        costs: Floats = -np.log(np.clip(given, least, None))
     return costs
 
 
-def log_loss(given: Floats) -> float:
+def log_loss(given: Floats, least: float = CLIP) -> float:
     """Average of -log of the probabilities that were given to what happened, shape (T,)."""
-    return float(log_costs(given).mean())
+    return float(log_costs(given, least).mean())
 
 
 def cross_entropy(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> float:

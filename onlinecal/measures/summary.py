@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.html import Shown
+from onlinecal.measures.conventions import convention_of
 from onlinecal.measures.counts import Counts, count_shares
 from onlinecal.measures.distance.calibration_distance import (
     calibration_distance,
@@ -36,6 +37,7 @@ from onlinecal.measures.scores import (
     expected_calibration_error,
     expected_error_of_counts,
     log_costs,
+    log_loss,
     miscalibration_of_counts,
     two_bin_error_of_counts,
 )
@@ -429,6 +431,42 @@ def all_errors(
         log_loss_constant=cross_entropy(np.full(rounds, ones / rounds), outcomes),
     )
     return errors, witness
+
+
+@dataclass(frozen=True)
+class PackageFigures:
+    """What another package says of one column of forecasts; None: it has no such measure.
+
+    Attributes
+    ----------
+    package, version
+        Its name and the version whose convention is taken.
+    bins
+        How many bins, or edges of bins, it was asked for.
+    ece_bins, log_loss
+        Averages over rounds. The log loss is infinite where the package gives no chance to what came.
+    """
+
+    package: str
+    version: str
+    bins: int | None
+    ece_bins: float | None
+    log_loss: float | None
+
+
+def package_figures(
+    package: str, forecasts: Floats, outcomes: NDArray[np.uint8], bins: int | None = None
+) -> PackageFigures:
+    """The figures of a package, for forecasts and outcomes (T,); bins=None: as many as it takes by itself."""
+    known = convention_of(package)
+    error = loss = None
+    if known.event is not None:
+        bins = bins or known.bins
+        error = expected_calibration_error(forecasts, outcomes, bins, convention=package)
+    if known.margin is not None:
+        kept = forecasts.clip(known.margin, 1.0 - known.margin)
+        loss = log_loss(np.where(outcomes == 1, kept, 1.0 - kept), 0.0)
+    return PackageFigures(package, known.version, None if error is None else bins, error, loss)
 
 
 def unkept(inequalities: Iterable[tuple[str, float | None, str, float | None]], rounds: int) -> list[str]:

@@ -102,6 +102,25 @@ def test_the_table_shows_sums_and_averages(history, common):
     assert ends[-1] == pytest.approx(numbers["lower_distance_high"], abs=0.06)
 
 
+def test_what_packages_give_stands_below_and_in_the_record(tmp_path):
+    p, y = [0.0, 0.3, 0.35, 0.7, 0.95, 1.0, 1.0], [0, 0, 1, 0, 1, 1, 0]
+    path = written(tmp_path / "few.csv", forecast=p, outcome=y)
+    asked = ["measure", path, "--draws", 0, "--as", "torchmetrics", "--as", "scikit-learn"]
+    torch, scikit = record(*asked)["columns"][0]["as"]
+    assert (torch["package"], torch["version"], torch["bins"]) == ("torchmetrics", "1.9.0", 15)
+    assert torch["ece_bins"] == measures.expected_calibration_error(p, y, 15, convention="torchmetrics")
+    assert torch.keys() == {"package", "version", "bins", "ece_bins"}
+    assert scikit.keys() == {"package", "version", "log_loss"}
+    assert scikit["log_loss"] == pytest.approx(sklearn.metrics.log_loss(y, p))
+    ten = measures.expected_calibration_error(p, y, 10, convention="torchmetrics")
+    assert f"torchmetrics 1.9.0: ECE, bins=10 {ten:.6f}" in " ".join(run(*asked, "--bins", 10).stdout.split())
+    unknown = refused("measure", path, "--as", "torchmetric")
+    assert "--as must be the name of a package" in unknown
+    assert "did you mean 'torchmetrics'? Known are: calzone-tool" in unknown
+    shares = written(tmp_path / "shares.csv", forecast=p, outcome=[0.5, *y[1:]])
+    assert "--as needs outcomes 0 and 1" in refused("measure", shares, "--as", "netcal")
+
+
 def test_an_exact_distance_is_marked_and_a_bracket_shows_both_ends(common):
     quick = [*common[:3], "--forecast", "raw", "--budget", 1e-3]
     for given, form, is_exact in (

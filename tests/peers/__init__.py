@@ -1,0 +1,1 @@
+"""What other packages say, recorded; `make peers` runs them again."""
