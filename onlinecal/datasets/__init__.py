@@ -1,4 +1,4 @@
-"""Small data sets that come with the package, as river's come with river.
+"""Small data sets that come with the package, in the form of river's.
 
 Names are loaded when they are first asked for.
 """

@@ -1,4 +1,4 @@
-"""Forecasts of matches, and who won them."""
+"""Data sets of forecasts of matches, and who won them, in the form of river's data sets."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from river.datasets import base
 class NBAGames(base.FileDataset):
     """FiveThirtyEight's forecasts of 8,886 basketball games, and who won.
 
-    A forecast before each game of the National Basketball Association from October 2015 to June 2022, in
-    the order of their days. Iterating gives pairs (x, y) as river's data sets do: x has `date` (a
+    There is a forecast before each game of the National Basketball Association from October 2015 to June
+    2022, in the order of their days. Iterating gives pairs (x, y) as river's data sets do: x has `date` (a
     datetime.date), `season` (the year in which it ends), `home` and `away` (names of teams) and `forecast`
     (the probability, before the game, that the home team wins); y is whether it won. The file, a packed CSV
     with the column `home_won` for y, is at `path`.

@@ -1,6 +1,6 @@
 """River metrics of calibration: they plug into `river.evaluate` and combine with `+`.
 
-All of them take what a classifier's `predict_proba_one` answers, and `get()` is an average per round, so that
+All of them take the answers of a classifier's `predict_proba_one`. `get()` is an average over rounds, so that
 streams of different lengths can be compared; the functions in `onlinecal.measures` return sums by default.
 Names are loaded when they are first asked for.
 """

@@ -1,4 +1,7 @@
-"""River's metrics of the probability of one event, and what they share."""
+"""Metrics of the probability of one event, in river's conventions, and their base classes.
+
+A metric checks a round before it counts it, so a refused round changes nothing; `revert` undoes `update`.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,21 @@ from onlinecal.measures.scores import (
 )
 from onlinecal.validation import check_count, check_probability, known_outcome, share_of
 
-ROUNDING = 1e-9
-"""By so much a model's probability may lie outside [0, 1]: normalising leaves such crumbs."""
+PROBABILITY_TOLERANCE = 1e-9
+"""A model's probability may lie this far outside [0, 1], since normalising leaves rounding errors."""
 
 
 class ProbabilityMetric(metrics.base.BinaryMetric):
-    """A metric of the probability of one event; subclasses say how a round counts, and how to forget it.
+    """A metric of the probability of one event; subclasses say how to count a round, and how to uncount it.
 
     Parameters
     ----------
     pos_val
         The event is that this label comes; all other labels count as the other outcome. With a boolean, as by
-        default, labels must be 0, 1, False or True, or numbers between: shares, ties, rates.
+        default, labels must be 0, 1, False or True, or numbers between them, such as shares, ties and rates.
     top_label
-        True: the event is that the answer's most probable label comes (of several, the first one), whatever
-        the labels are.
+        True: the event is that the answer's most probable label comes, whatever the labels are. If several
+        are most probable it is the first one.
 
     Notes
     -----
@@ -41,11 +44,10 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     probabilities, in which a missing label has probability 0, as for `river.metrics.LogLoss`. With
     `top_label` the answer must be a dictionary; an empty one is no forecast, and such a round is not counted.
 
-    They raise ValueError, and change nothing, when the probability is not a number in [0, 1], when the weight
-    is not a finite one of at least 0, or when a label cannot be told to be the positive one or not. `get`
-    raises ValueError when two other labels have come or been answered, and the positive one neither: then it
-    is misspelt, or there is nothing to say about it yet.
-    What is printed of the metric says so instead.
+    They raise ValueError, and change nothing, if the probability is not a number in [0, 1], if the weight is
+    not finite or below 0, or if a label cannot be told to be the positive one or not. `get` raises ValueError
+    if two other labels have come or been answered, but never the positive one: then it is misspelt, or there
+    is nothing to say about it yet. The printed metric says so without an error.
     """
 
     _fmt = ".6f"
@@ -71,17 +73,17 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
                 self._meet((y_true, *(y_pred if isinstance(y_pred, Mapping) else ())))
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Take back one round that was counted, as rolling windows do."""
+        """Undo the count of a round, as rolling windows do."""
         if self._announced(y_pred):
             self._uncount(*self._read(y_true, y_pred), self._weight(w))
 
     def get(self) -> float:
-        """The average over rounds; ValueError while it would speak of a label that nobody has named."""
+        """The average over rounds; ValueError if two other labels have come, and the positive one never."""
         self._check_met()
         return self._average()
 
     def __repr__(self) -> str:
-        # river shows metrics while a stream is on its way: a rare label that is still to come must not end it
+        # river prints metrics during a stream: a rare label that has not come yet must not end the stream
         if self._is_unmet:
             return f"{type(self).__name__}: none yet, pos_val={self.pos_val!r} has not come"
         return super().__repr__()
@@ -99,7 +101,7 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         """The average over the rounds counted."""
 
     def _weight(self, w: float) -> float:
-        """A weight; a whole number as one, so that counts of whole rounds stay whole."""
+        """A checked weight, as an int if it is whole, so that counts of whole rounds stay whole."""
         if not 0.0 <= w < math.inf:
             raise ValueError(f"w must be a finite number of at least 0, got {w!r}")
         return int(w) if w == int(w) else w
@@ -129,9 +131,9 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     def _strange(self, name: str, label: Any) -> str:
         kind = type(self).__name__
         return (
-            f"{name} has the label {label!r}, and the positive one of labels other than 0, 1, False and "
-            f"True must be named: {kind}(pos_val={label!r}), say; or {kind}(top_label=True), whether the "
-            "answer's most probable label comes"
+            f"{name} must have the labels 0, 1, False and True, got {label!r}: name the positive label, "
+            f"as in {kind}(pos_val={label!r}), or measure the answer's most probable label with "
+            f"{kind}(top_label=True)"
         )
 
     def _meet(self, labels: Iterable[Any]) -> None:
@@ -150,13 +152,13 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         if self._is_unmet:
             first, second = self._others
             raise ValueError(
-                f"pos_val={self.pos_val!r} has not come, and no answer has named it, though {first!r} and "
-                f"{second!r} have: name one of the labels there are, or ask again once it has come"
+                f"pos_val must be a label that comes, got {self.pos_val!r}, which neither came nor was "
+                f"answered, while {first!r} and {second!r} were: name one of these, or ask again once it has come"
             )
 
 
 def _probability(p: Any) -> float:
-    if isinstance(p, float) and -ROUNDING <= p <= 1.0 + ROUNDING:
+    if isinstance(p, float) and -PROBABILITY_TOLERANCE <= p <= 1.0 + PROBABILITY_TOLERANCE:
         p = min(max(p, 0.0), 1.0)
     return check_probability(p, "y_pred")
 
@@ -169,9 +171,9 @@ class Brier(ProbabilityMetric):
     Parameters
     ----------
     pos_val
-        The label whose probability is looked at; labels other than 0, 1, False and True must be named.
+        The label whose probability is measured; labels other than 0, 1, False and True must be named.
     top_label
-        True: the probability of the answer's most probable label is looked at, for any number of labels.
+        True: the probability of the answer's most probable label is measured, for any number of labels.
 
     Examples
     --------
@@ -204,38 +206,39 @@ class Brier(ProbabilityMetric):
 class CountedMetric(ProbabilityMetric):
     """A metric of rounds that are counted by their forecast.
 
-    Subclasses say which measure it is. It is computed when it is asked for, and again only after more rounds.
+    Subclasses say which measure it is. The measure is computed when it is asked for, and is kept until the
+    next round.
     """
 
     def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
         super().__init__(pos_val, top_label)
         self._tallies: Any = Tallies()
-        self._found: Any = None
+        self._cached: Any = None
 
     def _count(self, forecast: float, outcome: float, w: float) -> None:
         self._tallies._count(forecast, outcome, w)
-        self._found = None
+        self._cached = None
 
     def _uncount(self, forecast: float, outcome: float, w: float) -> None:
         self._tallies._revert(forecast, outcome, w)
-        self._found = None
+        self._cached = None
 
     @abstractmethod
     def _measure(self) -> Any:
-        """The measure of the rounds counted, a sum; a bracket is an average already."""
+        """The measure of the rounds counted: a sum, or an interval of averages."""
 
     @property
     def _measured(self) -> Any:
-        if self._found is None:
-            self._found = self._measure()
-        return self._found
+        if self._cached is None:
+            self._cached = self._measure()
+        return self._cached
 
     def _average(self) -> float:
         return float(self._measured) / float(self._tallies.n_rounds) if self._tallies.n_rounds else 0.0
 
 
 class BinSums:
-    """Rounds by equal-width bins of forecasts: of each bin their number, and the sum of their biases."""
+    """Rounds by equal-width bins of forecasts: how many each bin has, and the sum of their biases."""
 
     def __init__(self, bins: int) -> None:
         self.n_rounds = 0.0
@@ -259,12 +262,12 @@ class BinSums:
 
     @property
     def error(self) -> float:
-        """The sum of the bins' biases in size."""
+        """The sum of the absolute biases of all bins."""
         return math.fsum(abs(bias) for _, bias in self._sums.values())
 
 
 class ECE(CountedMetric):
-    """Expected calibration error: bias of each level set, as `onlinecal.expected_calibration_error` has it.
+    """Expected calibration error: the biases of level sets, as in `onlinecal.expected_calibration_error`.
 
     `get()` is the average over rounds (the sum divided by the rounds); 0 before the first.
 
@@ -272,7 +275,8 @@ class ECE(CountedMetric):
     ----------
     bins
         None: rounds with exactly the same forecast are a level set; memory grows with the number of different
-        forecasts. A number B: the bins [i/B, (i+1)/B) are, the last one closed; memory is B counts.
+        forecasts. A number B: the level sets are the bins [i/B, (i+1)/B), of which the last one is closed;
+        memory is B counts.
     pos_val, top_label
         As for `Brier`.
 
@@ -304,7 +308,7 @@ class ECE(CountedMetric):
 
 
 class CumulativeCalibration(CountedMetric):
-    """The largest bias over any interval of forecasts, as `onlinecal.cumulative_calibration_error` has it.
+    """The largest bias over any interval of forecasts, as in `onlinecal.cumulative_calibration_error`.
 
     `get()` is the average over rounds; 0 before the first. Memory grows with the number of different
     forecasts.
@@ -329,7 +333,7 @@ class CumulativeCalibration(CountedMetric):
 
 
 class TwoBinCalibration(CountedMetric):
-    """A measure that honest forecasts make small, as `onlinecal.measures.two_bin_error` has it.
+    """A measure that honest forecasts make small, as in `onlinecal.measures.two_bin_error`.
 
     `get()` is in [0, 1], the square of an average over rounds; 0 before the first. Memory grows with the
     number of different forecasts.
@@ -363,10 +367,7 @@ class MonitoredMetric(CountedMetric):
 
     @property
     def interval(self) -> Interval:
-        """Where the measure lies, lower and upper end proven; averages over rounds.
-
-        Raises ValueError as `get` does.
-        """
+        """The proven lower and upper end of the measure, averages over rounds; ValueError as for `get`."""
         self._check_met()
         return self._measured
 
@@ -408,9 +409,9 @@ class SmoothCalibration(MonitoredMetric):
 class CalibrationDistance(MonitoredMetric):
     """Distance to calibration: how far forecasts must move, on average, to be perfectly calibrated.
 
-    `get()` is the upper end of the bracket, an average over rounds: the stream is at most so far from
+    `get()` is the upper end of the bracket, an average over rounds: the stream is at most that far from
     calibrated. `interval` has both ends. Counting a round is cheap; asking for the number takes as long as
-    `budget` allows. A round of weight w counts as w rounds, a whole number of them.
+    `budget` allows. A round of weight w counts as w rounds, so w must be a whole number.
 
     Parameters
     ----------
@@ -418,7 +419,7 @@ class CalibrationDistance(MonitoredMetric):
         How many different forecasts are counted exactly; more are counted on a grid as fine as that, and
         the bracket is widened by how far they were moved.
     budget
-        Effort for the bracket; 1 takes up to three seconds.
+        The effort for the bracket; 1 takes up to three seconds.
     pos_val, top_label
         As for `Brier`.
 

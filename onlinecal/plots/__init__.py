@@ -1,6 +1,7 @@
-"""Pictures of one's own histories: arrays in, drawn on an Axes, which comes back; settings stay as they are.
+"""Pictures of one's own histories: functions take arrays, draw on an Axes and return it.
 
-Each `name(...)` draws what `name_data(...)` returns as a table of polars.
+Each `name(...)` draws the numbers that `name_data(...)` returns as a table of polars. No global setting of
+matplotlib changes.
 """
 
 from __future__ import annotations

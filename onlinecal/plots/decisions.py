@@ -1,4 +1,4 @@
-"""Decisions: how much more they cost than was predicted, a dot for each loss or each half of the rows."""
+"""Pictures of decisions: how much more they cost than predicted, for each loss or each half of the rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onlinecal.plots import style
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.tables.columns import check_labelled_rows
 
-KIND = "onlinecal-decision-losses"
+DECISIONS_KIND = "onlinecal-decision-losses"
 
 
 def decision_losses(
@@ -65,7 +65,7 @@ def decision_losses(
     table = decision_losses_data(probabilities, labels, losses)
     ax = style.axes_or_new(ax, (5.4, 4.4))
     reach = max(1.1 * style.highest((table["true"] - table["predicted"]).abs()), 1e-9)
-    reach = reach if not style.histories(ax, KIND) else max(reach, ax.get_ylim()[1])
+    reach = reach if not style.histories(ax, DECISIONS_KIND) else max(reach, ax.get_ylim()[1])
     draw_losses(ax, table, color or style.next_colour(ax), reach, label)
     title = "What decisions cost beyond what was predicted"
     if label is None:
@@ -79,8 +79,8 @@ def decision_losses_data(
 ) -> pl.DataFrame:
     """The numbers of the picture, a row for each loss: columns loss (its number), predicted, true.
 
-    Averages over rows, divided by the loss's norm, the largest of its actions' Euclidean lengths (a loss of
-    zeros is not divided). Arguments and errors as in `decision_losses`.
+    They are averages over rows, divided by the loss's norm, the largest of its actions' Euclidean lengths (a
+    loss of zeros is not divided). Arguments and errors are as in `decision_losses`.
     """
     rows, numbers = check_labelled_rows(probabilities, labels)
     tables = check_losses(gaussian_losses(3, rows.shape[1]) if losses is None else losses, rows.shape[1])
@@ -93,19 +93,19 @@ def decision_losses_data(
 
 
 def loss_gaps(table: pl.DataFrame) -> tuple[str, str]:
-    """Mean and worst gap of what `decision_losses_data` gives, in words."""
+    """The mean and the worst gap in a table of `decision_losses_data`, in words."""
     gaps = (table["true"] - table["predicted"]).abs().to_numpy()
     return f"mean gap {gaps.mean():.4f}", f"worst gap {gaps.max():.4f}"
 
 
 def draw_losses(axis: Axes, table: pl.DataFrame, color: str, reach: float, label: str | None = None) -> None:
-    """Draw what `decision_losses_data` gives, on an axis from -reach to reach."""
+    """Draw a table of `decision_losses_data` on an axis from -reach to reach."""
     axis.set_ylim(-reach, reach)
-    if not style.histories(axis, KIND):
+    if not style.histories(axis, DECISIONS_KIND):
         axis.axhline(0, color=style.INK, lw=1.0, zorder=2)
     look: Any = {"alpha": 0.55, "edgecolor": "white", "lw": 0.2, "zorder": 3, "label": label}
     predicted, gaps = table["predicted"], table["true"] - table["predicted"]
-    axis.scatter(predicted, gaps, s=15, color=color, **look).set_gid(KIND)
+    axis.scatter(predicted, gaps, s=15, color=color, **look).set_gid(DECISIONS_KIND)
     style.describe(axis, "predicted loss", "true loss − predicted loss")
 
 
@@ -114,11 +114,11 @@ METHOD_COLOURS = {
     "temperature": style.OKABE_ITO[2],
     "decision": style.OKABE_ITO[0],
 }
-TITLES = {
+METHOD_TITLES = {
     "loss": "What random decision makers expect to lose, and what they lose",
     "half": "What the decisions were predicted to cost, and what they cost",
 }
-DOTS = {
+DOT_WORDS = {
     "loss": "a Gaussian loss each, divided by its norm",
     "half": "averages over random halves of the rows",
 }
@@ -126,12 +126,16 @@ DOTS = {
 
 @style.in_house_style
 def draw_methods(table: pl.DataFrame) -> Figure:
-    """A panel per method. Columns method, predicted, true, and each ("loss" or "half"): what a dot is."""
+    """Draw a panel per method. Columns: method, predicted, true, and each, which is "loss" or "half".
+
+    A dot is one loss, or one half of the rows.
+    """
     each, gaps = str(table["each"][0]), (table["true"] - table["predicted"]).abs()
-    below = f"Dots: {DOTS[each]}; those above the line cost more than predicted."
-    figure, parts = style.panels_by(table, "method", TITLES[each], below, height=3.4, width=3.5, abreast=3)
+    below = f"Dots: {DOT_WORDS[each]}; those above the line cost more than predicted."
+    sizes: Any = {"height": 3.4, "width": 3.5, "abreast": 3}
+    figure, parts = style.panels_by(table, "method", METHOD_TITLES[each], below, **sizes)
     for name, rows, axis in parts:
         draw_losses(axis, rows, METHOD_COLOURS[name], 1.1 * style.highest(gaps))
-        said = "\n".join(loss_gaps(rows))
-        axis.text(0.97, 0.96, said, transform=axis.transAxes, va="top", ha="right", fontsize=9)
+        text = "\n".join(loss_gaps(rows))
+        axis.text(0.97, 0.96, text, transform=axis.transAxes, va="top", ha="right", fontsize=9)
     return figure

@@ -1,6 +1,6 @@
-"""Groups and level sets: how far forecasts are from the outcome's frequency, before and after.
+"""Pictures of groups and level sets: how far forecasts are from frequencies, before and after recalibration.
 
-Level sets and classes: what was promised, before and after a recalibration, and what came.
+Groups are of one event. Level sets are of class probabilities: mean forecasts and frequencies of each class.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from onlinecal.tables.columns import (
 from onlinecal.validation import check_count
 
 SHOWN_GROUPS = 24
-"""Groups in a picture, those that are most surely wrong, or with the largest violations, before."""
+"""How many groups a picture shows: those that are most surely wrong before, or have the largest
+violations."""
 
 
 def group_mean_biases(
@@ -46,10 +47,10 @@ def group_mean_biases(
 ) -> Axes:
     """Draw mean forecast minus frequency of outcome 1 inside each group, before and after a recalibration.
 
-    A dot right of the middle: the group was forecast too high. The line through it is Wilson's confidence
-    interval of the frequency, moved along: where it crosses the middle, chance may be all that is wrong. On
-    top stands the group that is most surely wrong before. Groups may overlap. At the right of the axes stand
-    the rows.
+    A dot right of the middle means that the group was forecast too high. The line through it is Wilson's
+    confidence interval of the frequency, moved to the dot: if it crosses the middle, chance alone may explain
+    the bias. The group that is most surely wrong before stands on top. Groups may overlap. The numbers of
+    rows stand at the right of the axes.
 
     Parameters
     ----------
@@ -58,18 +59,19 @@ def group_mean_biases(
     outcomes
         0/1 or boolean, shape (T,).
     groups
-        Who is in which group, shape (T, G), boolean or 0/1: an array, or a table of pandas or polars. Or a
-        table of categories: everyone, each value of a column and each pair of values of two are then groups.
+        The members of each group, shape (T, G), boolean or 0/1: an array, or a table of pandas or polars. Or
+        a table of categories: then everyone, each value of a column and each pair of values of two columns
+        are groups.
     ax
         The axes to draw on; None: those of a new figure.
     after
         The forecasts of the same rounds after a recalibration, shape (T,), for a second dot each.
     names
-        Of the groups; None: those of the table's columns, else their numbers.
+        The names of the groups; None: those of the table's columns, else their numbers.
     shown
-        How many groups.
+        How many groups to draw.
     confidence
-        Of each interval by itself, in (0, 1).
+        The confidence of each single interval, in (0, 1).
 
     Returns
     -------
@@ -79,8 +81,8 @@ def group_mean_biases(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, groups, after, names, shown or confidence, by name and value, before anything
-        is drawn.
+        For bad forecasts, outcomes, groups, after, names, shown or confidence, by name and value, before
+        anything is drawn.
 
     """
     table = group_mean_biases_data(
@@ -104,12 +106,12 @@ def group_mean_biases_data(
 ) -> pl.DataFrame:
     """The numbers of the picture: a row for each group that has rounds, the most surely wrong first.
 
-    Columns group, rows, frequency, bias (mean forecast - frequency), low and high (the ends of its
-    interval). If there is an `after`: before, low_before, high_before, and the same of after, instead.
-    Arguments and errors as in `group_mean_biases`.
+    The columns are group, rows, frequency, bias (mean forecast - frequency), low and high (the ends of its
+    interval). If there is an `after`, the columns before, low_before, high_before, after, low_after and
+    high_after take the place of bias, low and high. Arguments and errors are as in `group_mean_biases`.
     """
-    found = _with_rounds(_rows(forecasts, outcomes, groups, after, 1, names))
-    rows, frequency = found["count"].to_numpy(), found["outcome"].to_numpy()
+    repaired = _with_rounds(_rows(forecasts, outcomes, groups, after, 1, names))
+    rows, frequency = repaired["count"].to_numpy(), repaired["outcome"].to_numpy()
     low, high = style.wilson_interval(frequency * rows, rows, confidence)
     columns = [pl.col("group"), pl.col("count").alias("rows"), pl.col("outcome").alias("frequency")]
     for side in ("before", "after"):
@@ -120,16 +122,16 @@ def group_mean_biases_data(
             (mean - pl.Series(low)).alias(f"high_{side}"),
         ]
     surely = pl.col("before").abs() / (pl.col("high_before") - pl.col("low_before"))
-    table = found.select(columns).sort(-surely, maintain_order=True)
+    table = repaired.select(columns).sort(-surely, maintain_order=True)
     return _of_sides(table, after is not None, "bias")
 
 
 def _rows(
     forecasts: ArrayLike, outcomes: ArrayLike, groups: Any, after: Any, n_levels: int | None, names: Any
 ) -> list[dict[str, Any]]:
-    """The rows of a `GroupRepair` of groups as users have them; categories become groups.
+    """The rows of a `GroupRepair` of groups as users give them; categories become groups.
 
-    Without an `after` the forecasts stand on both sides.
+    Without an `after`, the forecasts are those before and after.
     """
     check_same_index(forecasts, groups, "forecasts and groups")
     if holds_categories(groups):
@@ -146,7 +148,7 @@ def _rows(
 
 
 def _of_sides(table: pl.DataFrame, both: bool, name: str) -> pl.DataFrame:
-    """A table of before and after; of `before` alone, under this name, where there are not both."""
+    """A table of before and after; if not `both`, only the columns of before, with `before` called `name`."""
     if both:
         return table
     kept = table.select(pl.exclude("^.*after$"))
@@ -156,40 +158,40 @@ def _of_sides(table: pl.DataFrame, both: bool, name: str) -> pl.DataFrame:
 
 def _with_rounds(repair: list[dict[str, Any]]) -> pl.DataFrame:
     """The rows of a `GroupRepair` that have rounds; ValueError if all groups are empty."""
-    found = pl.DataFrame(repair).filter(pl.col("count") > 0)
-    if found.is_empty():
+    table = pl.DataFrame(repair).filter(pl.col("count") > 0)
+    if table.is_empty():
         raise ValueError("groups must have rounds, all are empty")
-    return found
+    return table
 
 
 def group_numbers(repair: list[dict[str, Any]]) -> pl.DataFrame:
     """Columns group, rows, before, after, chance, violation_before, violation_after.
 
-    Before, after and chance are root mean squares over level sets; the rows of a `GroupRepair` that have
-    rounds, the largest violation first. ValueError if all groups are empty.
+    Before, after and chance are root mean squares over level sets. There is a row for each group with rounds,
+    and the largest violation comes first. Raises ValueError if all groups are empty.
     """
-    found = _with_rounds(repair).sort("violation_before", descending=True, maintain_order=True)
+    table = _with_rounds(repair).sort("violation_before", descending=True, maintain_order=True)
     sums = {"before": "violation_before", "after": "violation_after", "chance": "chance"}
     typical = [(pl.col(total) / pl.col("mass")).sqrt().alias(name) for name, total in sums.items()]
     rows = pl.col("count").alias("rows")
-    return found.select("group", rows, *typical, "violation_before", "violation_after")
+    return table.select("group", rows, *typical, "violation_before", "violation_after")
 
 
 def draw_dumbbells(
     axes: Axes, names: Sequence[str], table: pl.DataFrame, values: Mapping[str, Floats], apart: float = 0.0
 ) -> Floats:
-    """A line for each row of a table from the top down: a dot for its value, or for before and after.
+    """Draw a line for each row of a table, from the top down, with a dot for each of its values.
 
-    Before stands so much above the line and after below it; when both are on it, they are joined. Beside the
-    axes stand the numbers of rows. The heights of the lines come back.
+    Before stands `apart` above the line and after as much below it; if `apart` is 0, they are joined. The
+    numbers of rows stand beside the axes. Returns the heights of the lines.
     """
     heights = np.arange(len(names))[::-1].astype(float)
     if len(values) == 2 and not apart:
         axes.hlines(heights, values["before"], values["after"], color=style.QUIET, lw=1.6, zorder=3)
-    for side, one in values.items():
-        aside, colour = apart * ASIDE.get(side, 0), style.BEFORE if side == "before" else style.AFTER
+    for side, numbers in values.items():
+        aside, colour = apart * SIDE_SIGNS.get(side, 0), _colour(side)
         look: Any = {"color": colour, "edgecolor": "white", "lw": 0.7, "zorder": 4}
-        axes.scatter(one, heights + aside, s=58, label=side, **look)
+        axes.scatter(numbers, heights + aside, s=58, label=side, **look)
     axes.set_ylim(-0.7, len(names) - 0.3)
     axes.set_yticks(heights, names, fontsize=8.5, color=style.INK)
     axes.tick_params(axis="y", length=0)
@@ -200,22 +202,27 @@ def draw_dumbbells(
     return heights
 
 
-ASIDE = {"before": 1, "after": -1}
+SIDE_SIGNS = {"before": 1, "after": -1}
+"""On which side of its line the dots of a table's side stand: above or below."""
+
+
+def _colour(side: str) -> str:
+    return style.BEFORE_COLOUR if side == "before" else style.AFTER_COLOUR
 
 
 def _values(table: pl.DataFrame, alone: str) -> dict[str, Floats]:
-    """The numbers of both sides that a table has, or of the one that stands `alone`."""
-    return {name: table[name].to_numpy() for name in (alone, *ASIDE) if name in table.columns}
+    """The columns of values that a table has: before and after, or the one called `alone`."""
+    return {name: table[name].to_numpy() for name in (alone, *SIDE_SIGNS) if name in table.columns}
 
 
 def draw_means(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw rows of what `group_mean_biases_data` gives, the first on top."""
+    """Draw rows of a table of `group_mean_biases_data`, the first on top."""
     values, apart = _values(table, "bias"), 0.14
     heights = draw_dumbbells(axis, table["group"].to_list(), table, values, apart)
     axis.axvline(0.0, color=style.INK, lw=1.0, zorder=1)
     for side in values:
         low, high = (end if side == "bias" else f"{end}_{side}" for end in ("low", "high"))
-        at, colour = heights + apart * ASIDE.get(side, 0), style.BEFORE if side == "before" else style.AFTER
+        at, colour = heights + apart * SIDE_SIGNS.get(side, 0), _colour(side)
         axis.hlines(at, table[low], table[high], color=colour, lw=2.2, alpha=0.55, zorder=3)
     reach = 1.06 * style.highest(*table.select(pl.col("^(low|high).*$").abs()))
     axis.set_xlim(-reach, reach)
@@ -234,9 +241,10 @@ def group_biases(
 ) -> Axes:
     """Draw how biased forecasts are inside each group, the worst group on top.
 
-    A dot is the root mean square of the bias of the group's level sets, sqrt(K2(f, g)): how far forecasts of
-    this group typically are from the frequency of outcome 1 where they were made. Grey: what chance makes of
-    forecasts that are right. Groups may overlap. At the right of the axes stand the rows.
+    A dot is the root mean square of the bias of the group's level sets, sqrt(K2(f, g)): how far a forecast in
+    this group typically is from the frequency of outcome 1 after such forecasts. Grey bars show this number
+    for forecasts that are right, which is due to chance. Groups may overlap. The numbers of rows stand at the
+    right of the axes.
 
     Parameters
     ----------
@@ -245,18 +253,18 @@ def group_biases(
     outcomes
         0/1 or boolean, shape (T,).
     groups
-        Who is in which group, as for `group_mean_biases`.
+        The members of each group, as for `group_mean_biases`.
     ax
         The axes to draw on; None: those of a new figure.
     after
         The forecasts of the same rounds after a recalibration, shape (T,), for a second dot each.
     n_levels
-        Level sets are even parts of [0, 1], so many; None: one for each distinct forecast.
+        The number of level sets, which are equal parts of [0, 1]; None: one for each distinct forecast.
     names
-        Of the groups; None: those of the table's columns, else their numbers.
+        The names of the groups; None: those of the table's columns, else their numbers.
     shown
-        How many groups, those with the largest violations of `forecasts`: bias squared, times the group's
-        share of the rounds.
+        How many groups to draw: those with the largest violations of `forecasts`, which are the bias squared
+        times the group's share of the rounds.
 
     Returns
     -------
@@ -266,8 +274,8 @@ def group_biases(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, groups, after, n_levels, names or shown, by name and value, before anything
-        is drawn.
+        For bad forecasts, outcomes, groups, after, n_levels, names or shown, by name and value, before
+        anything is drawn.
 
     """
     table = group_biases_data(forecasts, outcomes, groups, after=after, n_levels=n_levels, names=names)
@@ -288,17 +296,17 @@ def group_biases_data(
 ) -> pl.DataFrame:
     """The numbers of the picture: a row for each group that has rounds, the largest violation first.
 
-    Columns group, rows, bias (root mean square over its level sets), chance (what it is to be expected to be
-    when every forecast is right), violation (bias squared, times the group's share of the rounds). If there
-    is an `after`: before and after, violation_before and violation_after instead. Arguments and errors as in
-    `group_biases`.
+    The columns are group, rows, bias (root mean square over its level sets), chance (the expected bias if
+    every forecast is right), violation (bias squared times the group's share of the rounds). If there is an
+    `after`, the columns before, after, violation_before and violation_after take the place of bias and
+    violation. Arguments and errors are as in `group_biases`.
     """
     table = group_numbers(_rows(forecasts, outcomes, groups, after, n_levels, names))
     return _of_sides(table, after is not None, "bias")
 
 
 def draw_groups(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw rows of what `group_biases_data` gives, the first on top."""
+    """Draw rows of a table of `group_biases_data`, the first on top."""
     biases = _values(table, "bias")
     heights = draw_dumbbells(axis, table["group"].to_list(), table, biases)
     axis.barh(heights, table["chance"], height=0.66, color="#e9e9e9", lw=0, zorder=1, label="chance")
@@ -309,7 +317,7 @@ def draw_groups(axis: Axes, table: pl.DataFrame) -> None:
 
 
 def draw_repair(table: pl.DataFrame) -> Figure:
-    """The first rows of `group_numbers` before and after; column title."""
+    """Draw the first rows of `group_numbers`, before and after; the table has a column title, too."""
     shown, title = table.head(SHOWN_GROUPS), f"How wrong forecasts are inside each group: {table['title'][0]}"
     return style.drawn(lambda axis: draw_groups(axis, shown), (9.0, 1.3 + 0.3 * len(shown)), title)
 
@@ -323,11 +331,11 @@ def level_set_errors(
     p: float,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """A row per level set (of the forecasts before) and class in which anything is promised or came.
+    """A row for each level set of the forecasts before, and each class that was forecast or came there.
 
-    Columns level_set, class, rows, mass; before and after: mean forecasts of these rows; frequency of the
-    class, low and high: the ends of Wilson's interval of it; share: |error|^p as a part of the sum over all,
-    for p = inf |error| as a part of the largest. The largest error comes first.
+    The columns are level_set, class, rows, mass, before and after (mean forecasts of these rows), frequency
+    of the class, low and high (the ends of Wilson's interval of it), and share: |error|^p as a part of the
+    sum over all, for p = inf |error| as a part of the largest. The largest error comes first.
     """
     numbers, first = number_level_sets(before, n_levels)
     corners = levels_of(before[first], n_levels) / n_levels
@@ -345,8 +353,8 @@ def level_set_errors(
     names = [level_name(corner, classes, n_levels) for corner in corners]
     return pl.DataFrame(
         {
-            "level_set": [names[one] for one in v],
-            "class": [classes[one] for one in j],
+            "level_set": [names[place] for place in v],
+            "class": [classes[place] for place in j],
             "rows": counts[v],
             "mass": counts[v] / len(labels),
             "before": old[v, j] / counts[v],
@@ -360,14 +368,14 @@ def level_set_errors(
 
 
 def level_name(corner: Floats, classes: tuple[str, ...], n_levels: int) -> str:
-    """A level set by the classes whose probability reaches a level, the largest first."""
+    """The name of a level set: the classes whose probability reaches a level, the largest first."""
     reached = sorted(np.flatnonzero(corner > 0.5 / n_levels), key=lambda j: -corner[j])
     words = [f"{classes[j]} ≥ {corner[j]:.3g}" for j in reached[:3]]
     return ", ".join(words) + (" …" if len(reached) > 3 else "") or f"all < {1 / n_levels:.3g}"
 
 
-SHOWN = 16
-"""Level sets and classes in the left panel."""
+SHOWN_LEVEL_SETS = 16
+"""How many level sets and classes a picture shows."""
 
 
 def level_sets(
@@ -379,14 +387,15 @@ def level_sets(
     p: float = 2,
     n_levels: int = 10,
     classes: Sequence[str] | None = None,
-    shown: int = SHOWN,
+    shown: int = SHOWN_LEVEL_SETS,
     confidence: float = 0.95,
 ) -> Axes:
-    """Draw the level sets and classes with the largest errors: mean forecast less frequency.
+    """Draw the level sets and classes with the largest errors, which are mean forecast minus frequency.
 
-    A level set is the rows whose class probabilities round down to the same multiples of 1/n_levels. A dot
-    right of the middle is a class that was promised too often there. Grey: Wilson's confidence intervals of
-    the frequencies; dots within them may be right. At the right of the axes stand the rows.
+    A level set holds the rows whose class probabilities round down to the same multiples of 1/n_levels. A dot
+    right of the middle is a class that was promised too often there. Grey bars are Wilson's confidence
+    intervals of the frequencies; dots within them may be right. The numbers of rows stand at the right of the
+    axes.
 
     Parameters
     ----------
@@ -400,13 +409,13 @@ def level_sets(
         The probabilities of the same rows after a recalibration, shape (n, k), for a second dot each; the
         level sets are those of `probabilities`.
     p, n_levels
-        Of the error that shares are of, as for `lp_calibration_error`.
+        The order and the levels of the error, as for `lp_calibration_error`.
     classes
         The names of the classes; None: those of the table's columns, else their numbers.
     shown
-        How many level sets and classes, those with the largest errors of `probabilities`.
+        How many level sets and classes to draw: those with the largest errors of `probabilities`.
     confidence
-        Of the intervals, strictly between 0 and 1.
+        The confidence of the intervals, strictly between 0 and 1.
 
     Returns
     -------
@@ -416,8 +425,8 @@ def level_sets(
     Raises
     ------
     ValueError
-        Bad probabilities, labels, after, p, n_levels, classes, shown or confidence, by name and value, before
-        anything is drawn.
+        For bad probabilities, labels, after, p, n_levels, classes, shown or confidence, by name and value,
+        before anything is drawn.
 
     """
     table = level_sets_data(
@@ -440,10 +449,10 @@ def level_sets_data(
 ) -> pl.DataFrame:
     """The numbers of the picture: a row for each level set and class, the largest error first.
 
-    Columns level_set (its name), class, rows, mass (their share of all rows), forecast (the mean; before and
-    after if there is an `after`), frequency, low and high (the ends of Wilson's interval of it), share (of
-    the error: |error|^p as a part of the sum over all, for p = inf |error| as a part of the largest).
-    Arguments and errors as in `level_sets`.
+    The columns are level_set (its name), class, rows, mass (their share of all rows), forecast (the mean;
+    before and after if there is an `after`), frequency, low and high (the ends of Wilson's interval of it),
+    share (|error|^p as a part of the sum over all, for p = inf |error| as a part of the largest). Arguments
+    and errors are as in `level_sets`.
     """
     table, numbers, p, n_levels = checked(probabilities, labels, p, n_levels)
     k = table.shape[1]
@@ -454,15 +463,16 @@ def level_sets_data(
     later = table if after is None else check_probability_rows(after, "after")
     if later.shape != table.shape:
         raise ValueError(f"after must have the shape of probabilities, {table.shape}, got {later.shape}")
-    found = level_set_errors(table, later, numbers, names, n_levels, p, confidence)
-    return _of_sides(found, after is not None, "forecast")
+    errors = level_set_errors(table, later, numbers, names, n_levels, p, confidence)
+    return _of_sides(errors, after is not None, "forecast")
 
 
 def draw_level_sets(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw rows of what `level_sets_data` gives, the first on top."""
+    """Draw rows of a table of `level_sets_data`, the first on top."""
     frequency, low, high = table.select("frequency", "low", "high").to_numpy().T
     errors = {side: mean - frequency for side, mean in _values(table, "forecast").items()}
-    names = [f"{one}:  class {name}" for one, name in table.select("level_set", "class").iter_rows()]
+    cells = table.select("level_set", "class").iter_rows()
+    names = [f"{level_set}:  class {name}" for level_set, name in cells]
     heights = draw_dumbbells(axis, names, table, errors)
     axis.barh(heights, high - low, left=low - frequency, height=0.62, color="#ececec", lw=0, zorder=1)
     axis.axvline(0, color=style.INK, lw=1.2, zorder=2)
@@ -473,6 +483,7 @@ def draw_level_sets(axis: Axes, table: pl.DataFrame) -> None:
 
 
 def draw_levels(table: pl.DataFrame) -> Figure:
-    """The first rows of `level_set_errors`, those with the largest errors; column title."""
-    shown, title = table.head(SHOWN), f"Promised too seldom (left) or too often (right): {table['title'][0]}"
+    """Draw the first rows of `level_set_errors`, with the largest errors; the table has a title, too."""
+    shown = table.head(SHOWN_LEVEL_SETS)
+    title = f"Promised too seldom (left) or too often (right): {table['title'][0]}"
     return style.drawn(lambda axis: draw_level_sets(axis, shown), (9.0, 1.3 + 0.3 * len(shown)), title)

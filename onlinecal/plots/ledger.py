@@ -1,4 +1,4 @@
-"""Pictures of a ledger's keys: their certificates, and how often what was forecast came."""
+"""Pictures of a ledger's keys: their certificates, and the frequencies of outcomes after forecasts."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from onlinecal.texts import number
 if TYPE_CHECKING:
     from onlinecal.engine.ledger.report import Report
 
-FEW = 12
-"""Up to so many keys all are named."""
-SIZES = {True: (70.0, 0.9), False: (18.0, 0.35)}
-"""Area and strength of each dot, of few and of many."""
-MARKED = 5
-"""Among many keys, so many are named, those with the largest certificates per round."""
+MOST_NAMED = 12
+"""Up to this many keys, all of them are named."""
+DOT_LOOKS = {True: (70.0, 0.9), False: (18.0, 0.35)}
+"""Area and opacity of each dot, if all keys are named and if not."""
+MOST_MARKED = 5
+"""With more keys, this many are named, those with the largest certificates per round."""
 
 
 def key_numbers(report: Report) -> pl.DataFrame:
-    """A row a key: key, rounds, open, expired, certificate and guarantee (sums)."""
+    """A row for each key: key, rounds, open, expired, certificate and guarantee (sums)."""
     rows = [{"key": key.name, **asdict(key.summary)} for key in report.keys]
     counts, bounds = ("rounds", "open", "expired"), ("certificate", "guarantee")
     numbers = {**dict.fromkeys(counts, pl.Int64), **dict.fromkeys(bounds, pl.Float64)}
@@ -37,15 +37,16 @@ def key_numbers(report: Report) -> pl.DataFrame:
 
 
 def draw_dots(axis: Axes, dots: Floats, names: Sequence[str], marked: Sequence[int]) -> None:
-    """Draw a dot for each key, shape (n, 2), few of them with all their names, of many those `marked`.
+    """Draw a dot for each key, shape (n, 2), with all names if there are few keys, else those of `marked`.
 
-    Few dots are large, of many one still sees where they lie thickest. Names that touch are moved apart.
+    Few dots are large; many are small and pale, so that one sees where most of them lie. Names that touch are
+    moved apart.
     """
-    few = len(dots) <= FEW
-    places, colour = (list(range(len(dots))), style.AFTER) if few else (marked, style.BEFORE)
-    size, strength = SIZES[few]
+    few = len(dots) <= MOST_NAMED
+    places, colour = (list(range(len(dots))), style.AFTER_COLOUR) if few else (marked, style.BEFORE_COLOUR)
+    size, strength = DOT_LOOKS[few]
     x, y = dots.T
-    axis.scatter(x, y, s=size, alpha=strength, color=style.AFTER, lw=0, zorder=3, clip_on=False)
+    axis.scatter(x, y, s=size, alpha=strength, color=style.AFTER_COLOUR, lw=0, zorder=3, clip_on=False)
     axis.scatter(x[places], y[places], s=max(30.0, size), color=colour, lw=0, zorder=5)
     at = axis.transAxes.inverted().transform(axis.transData.transform(dots[places]))
     heights = style.spread(at[:, 1].tolist(), 0.035, 0.02, 0.98)
@@ -61,7 +62,7 @@ def draw_dots(axis: Axes, dots: Floats, names: Sequence[str], marked: Sequence[i
 
 @style.in_house_style
 def draw_certificates(table: pl.DataFrame) -> Figure:
-    """A dot per key with rounds: its certificate per round against its rounds; dashes: its guarantee."""
+    """Draw a dot for each key with rounds, at its rounds and certificate per round. Dashes: guarantees."""
     rounds, certificates, guarantees = table.select("rounds", "certificate", "guarantee").to_numpy().T
     total, average = rounds.sum(), certificates.sum() / rounds.sum()
     figure = Figure(figsize=(9.6, 6.2))
@@ -74,15 +75,15 @@ def draw_certificates(table: pl.DataFrame) -> Figure:
     )
     axis.set(xscale="log", yscale="log", xlabel="rounds settled", ylabel="certificate per round")
     axis.minorticks_off()
-    for one in (axis.xaxis, axis.yaxis):
-        one.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=99))
-        one.set_major_formatter(lambda value, _: number(value))
+    for scale in (axis.xaxis, axis.yaxis):
+        scale.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=99))
+        scale.set_major_formatter(lambda value, _: number(value))
     per_round, promised = certificates / rounds, np.minimum(guarantees / rounds, 1.0)
     bottom = 0.6 * min(per_round[per_round > 0].min(initial=0.1), promised.min(), average or 0.1)
     axis.set(xlim=(rounds.min() / 1.6, max(total, rounds.max() * 1.3) * 1.6), ylim=(bottom, 1.25))
     # a certificate of 0 lies on the lower edge
     dots = np.column_stack((rounds, np.maximum(per_round, bottom)))
-    size, strength = SIZES[table.height <= FEW]
+    size, strength = DOT_LOOKS[table.height <= MOST_NAMED]
     axis.scatter(rounds, promised, marker="_", color=style.QUIET, zorder=2, s=4 * size, alpha=strength, lw=1)
     if table.height > 1:
         together = total, max(average, bottom)
@@ -91,16 +92,16 @@ def draw_certificates(table: pl.DataFrame) -> Figure:
             axis, "all keys", together, (0, 9), ha="center", weight="bold", path_effects=style.HALO, zorder=6
         )
     highest_first = np.argsort(-per_round, kind="stable")
-    draw_dots(axis, dots, table["key"].to_list(), highest_first[:MARKED].tolist())
+    draw_dots(axis, dots, table["key"].to_list(), highest_first[:MOST_MARKED].tolist())
     return figure
 
 
 def frequency_numbers(report: Report) -> pl.DataFrame:
-    """A row for each bin: of (hints or forecasts), forecast, frequency, rounds, low and high (95 %)."""
+    """A row for each bin: of ("hints" or "forecasts"), forecast, frequency, rounds, low and high (95 %)."""
     rows = [
-        (of, one.forecast, one.outcome, one.rounds)
+        (of, part.forecast, part.outcome, part.rounds)
         for of, side in (("hints", report.hints), ("forecasts", report.forecasts))
-        for one in (() if side is None else side.bins)
+        for part in (() if side is None else side.bins)
     ]
     table = pl.DataFrame(rows, ["of", "forecast", "frequency", "rounds"], orient="row")
     rounds = table["rounds"].to_numpy().astype(np.int64)
@@ -109,8 +110,8 @@ def frequency_numbers(report: Report) -> pl.DataFrame:
 
 
 def draw_frequencies(table: pl.DataFrame) -> Figure:
-    """A panel for the hints, if there are some, and one for the forecasts."""
+    """Draw a panel for the hints, if there are some, and one for the forecasts."""
     rounds = int(table.filter(pl.col("of") == "forecasts")["rounds"].sum())
     title = f"How often what was forecast came: {number(rounds)} rounds of all keys"
-    colours = (style.BEFORE, style.AFTER) if "hints" in table["of"] else (style.AFTER,)
+    colours = (style.BEFORE_COLOUR, style.AFTER_COLOUR) if "hints" in table["of"] else (style.AFTER_COLOUR,)
     return reliability_panels(table, "of", title, colours)

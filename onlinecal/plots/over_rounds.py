@@ -1,4 +1,4 @@
-"""Histories round by round: the bias of each value, the certificate, the distance to calibration."""
+"""Pictures of histories over their rounds: biases of values, certificates, distances and models' weights."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from onlinecal.tables.frames import as_array
 from onlinecal.validation import check_count
 
 MOMENTS = 120
-"""About so many moments of a history are looked at, evenly spread over its rounds."""
+"""At most this many moments of a history are shown, evenly spread over its rounds."""
 
 MOST_VALUES = 80
-"""More distinct values than that are grouped into as many parts of [0, 1]."""
+"""If there are more distinct values, they are grouped into this many parts of [0, 1]."""
 
-WIDEST = 0.04
-"""How far around itself a value is coloured, if no other is nearer."""
+WIDEST_REACH = 0.04
+"""A value is coloured up to this far around itself, if no other value is nearer."""
 
 JUMP = 0.1
-"""Forecasts jump about if half of their steps from moment to moment are larger."""
+"""Forecasts jump about if half of their steps from moment to moment are larger than this."""
 
 UNTOUCHED = "#f1f1f1"
 TOO_LOW, TOO_HIGH = "#D55E00", "#0072B2"
-BIASES = LinearSegmentedColormap.from_list(
+BIAS_COLOURS = LinearSegmentedColormap.from_list(
     "biases", ["#8a3b00", TOO_LOW, "#f3b98f", "#ffffff", "#93c4e2", TOO_HIGH, "#003f66"]
 )
 
@@ -114,10 +114,10 @@ def running_biases_data(
 ) -> pl.DataFrame:
     """The numbers of the picture: a row for each moment and value that has been used by then.
 
-    Columns grouped (whether values are centres of equal parts of [0, 1], and bias the sum over each), round,
-    value, low and high (the part of [0, 1] that the value stands for), bias (a sum over the rounds so far),
-    and of the rounds since the moment before: the lowest, the last and the highest forecast. Arguments and
-    errors as in `running_biases`.
+    The columns are grouped (whether values are centres of equal parts of [0, 1], and bias the sum over each),
+    round, value, low and high (the part of [0, 1] that the value stands for), bias (a sum over the rounds so
+    far), and lowest, forecast and highest: the lowest, the last and the highest forecast since the moment
+    before. Arguments and errors are as in `running_biases`.
     """
     p, y = check_history(forecasts, outcomes)
     charged = p if look_ahead is None else check_probabilities(look_ahead, "look_ahead")
@@ -127,7 +127,7 @@ def running_biases_data(
     p, y, charged = p[: stops[-1]], y[: stops[-1]], charged[: stops[-1]]
     values, place = np.unique(charged, return_inverse=True)
     gaps = np.diff(values, prepend=-1.0, append=2.0)
-    reach = np.minimum(np.minimum(gaps[:-1], gaps[1:]) / 2, WIDEST)
+    reach = np.minimum(np.minimum(gaps[:-1], gaps[1:]) / 2, WIDEST_REACH)
     grouped = bins is not None or len(values) > MOST_VALUES
     if grouped:
         parts = MOST_VALUES if bins is None else check_count(bins, "bins")
@@ -157,12 +157,12 @@ def running_biases_data(
 
 
 def bias_limit(table: pl.DataFrame) -> float:
-    """The largest bias of all moments, where the colours end; never 0."""
+    """The largest bias of all moments, at which the colours end; it is never 0."""
     return max(style.highest(table["bias"].abs()), 1e-9)
 
 
 def draw_biases(axis: Axes, table: pl.DataFrame, limit: float) -> None:
-    """Draw what `running_biases_data` gives as colours from -limit to limit."""
+    """Draw a table of `running_biases_data` as colours from -limit to limit."""
     rounds = table["round"].unique().sort().to_numpy()
     parts = table.select("value", "low", "high").unique().sort("value").to_numpy()
     heat = np.full((len(parts), len(rounds)), np.nan)
@@ -173,15 +173,15 @@ def draw_biases(axis: Axes, table: pl.DataFrame, limit: float) -> None:
     for low, high, line in zip(parts[:, 1], parts[:, 2], heat, strict=True):
         axis.pcolormesh(
             np.concatenate([[0], rounds]), [low, high], np.ma.masked_invalid(line)[None, :],
-            cmap=BIASES, vmin=-limit, vmax=limit, rasterized=True, linewidth=0,
+            cmap=BIAS_COLOURS, vmin=-limit, vmax=limit, rasterized=True, linewidth=0,
         )  # fmt: skip
     axis.set(xlim=(0, rounds[-1]), ylim=(0, 1), yticks=np.linspace(0, 1, 6))
 
 
 def draw_course(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw the last forecast before each moment of `running_biases_data`, and the range of those around.
+    """Draw the last forecast before each moment of `running_biases_data`, and the range before that moment.
 
-    Forecasts that jump about are dots: a line through them would be a zigzag that says nothing.
+    Forecasts that jump about are drawn as dots, since a line through them would only be a zigzag.
     """
     course = table.select("round", "lowest", "forecast", "highest").unique("round").sort("round")
     at, low, forecast, high = course.to_numpy().T
@@ -196,7 +196,7 @@ def draw_scale(axis: Axes, limit: float) -> None:
     """Fill an axis with the scale of the colours, from -limit to limit."""
     digits = ",.0f" if limit >= 100 else ".2g"
     steps = np.linspace(-limit, limit, 128)
-    axis.pcolormesh([0, 1], np.append(steps, steps[-1] * 2 - steps[-2]), steps[:, None], cmap=BIASES)
+    axis.pcolormesh([0, 1], np.append(steps, steps[-1] * 2 - steps[-2]), steps[:, None], cmap=BIAS_COLOURS)
     axis.set(xticks=[], ylim=(-limit, limit), yticks=[-limit, -limit / 2, 0, limit / 2, limit])
     axis.yaxis.tick_right()
     axis.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:+{digits}}" if x else "0"))
@@ -218,8 +218,8 @@ def certificate(
 ) -> Axes:
     """Draw running certificates, proven bounds on the distance to calibration, against the round.
 
-    Sums are drawn on logarithmic axes, averages on those there are; so `normalize=True` goes onto the axes of
-    `running_distance`. The guarantee is black.
+    Sums are drawn on logarithmic axes, which are set; averages leave the axes as they are, so that
+    `normalize=True` can be drawn on the axes of `running_distance`. The guarantee is black.
 
     Parameters
     ----------
@@ -227,7 +227,8 @@ def certificate(
         The certificate after each round, a sum over the rounds so far, shape (n,): a sequence, an array, or a
         column of pandas or polars.
     guarantees
-        What it could not exceed, shape (n,), or one number for all rounds; None: no line.
+        The bound that each certificate cannot exceed, shape (n,), or one number for all rounds; None: no
+        line.
     ax
         The axes to draw on; None: those of a new figure.
     rounds
@@ -247,7 +248,7 @@ def certificate(
     Raises
     ------
     ValueError
-        Numbers that are missing or negative, rounds that do not increase or lengths that differ, by name and
+        For numbers that are missing or negative, rounds that decrease, or lengths that differ, by name and
         value, before anything is drawn.
 
     """
@@ -279,7 +280,7 @@ def certificate_data(
 ) -> pl.DataFrame:
     """The numbers of the picture: columns round, certificate and, if there are any, guarantee.
 
-    Sums over the rounds so far, or averages. Arguments and errors as in `certificate`.
+    They are sums over the rounds so far, or averages. Arguments and errors are as in `certificate`.
     """
     proven = _sums(certificates, "certificates")
     moments = style.moments_of(np.arange(1, len(proven) + 1) if rounds is None else rounds)
@@ -299,7 +300,7 @@ def certificate_data(
 def draw_line(axis: Axes, table: pl.DataFrame, column: str, color: str, **look: Any) -> None:
     """Draw a column of a history against the column round, with a look of matplotlib's."""
     (line,) = axis.plot(table["round"], table[column], color=color, **{"lw": 1.8, "zorder": 3, **look})
-    line.set_gid(f"{style.OURS}{column}")
+    line.set_gid(f"{style.KIND_PREFIX}{column}")
 
 
 def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
@@ -308,8 +309,8 @@ def _sums(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return array
 
 
-BUDGET = 0.1
-"""Effort for each of the many distances."""
+RUNNING_BUDGET = 0.1
+"""The default effort for each of the many distances of a picture."""
 
 
 def running_distance(
@@ -318,14 +319,14 @@ def running_distance(
     ax: Axes | None = None,
     *,
     rounds: int | ArrayLike = 24,
-    budget: float = BUDGET,
+    budget: float = RUNNING_BUDGET,
     color: str | None = None,
     label: str | None = None,
 ) -> Axes:
     """Draw the distance to calibration of the history so far, per round, against the round.
 
-    The line is the upper end of a proven bracket, the band below it reaches to the lower end. Called again on
-    the same axes it adds another history, in another colour.
+    The line is the upper end of a proven bracket, and the band below it reaches to the lower end. Called
+    again on the same axes it adds another history, in another colour.
 
     Parameters
     ----------
@@ -340,7 +341,7 @@ def running_distance(
         After how many rounds it is measured: a number of moments, evenly spread, or the moments themselves,
         whole numbers from 1 to T, in order.
     budget
-        Effort for each distance, as for `calibration_distance`; 1 takes up to three seconds.
+        The effort for each distance, as for `calibration_distance`; 1 takes up to three seconds.
     color
         Any colour of matplotlib; None: the next of the palette.
     label
@@ -354,7 +355,7 @@ def running_distance(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, rounds or budget, by name and value, before anything is drawn.
+        For bad forecasts, outcomes, rounds or budget, by name and value, before anything is drawn.
 
     """
     table = running_distance_data(forecasts, outcomes, rounds=rounds, budget=budget)
@@ -371,36 +372,36 @@ def running_distance(
 
 
 def running_distance_data(
-    forecasts: ArrayLike, outcomes: ArrayLike, *, rounds: int | ArrayLike = 24, budget: float = BUDGET
+    forecasts: ArrayLike, outcomes: ArrayLike, *, rounds: int | ArrayLike = 24, budget: float = RUNNING_BUDGET
 ) -> pl.DataFrame:
     """The numbers of the picture: columns round, lower, upper, averages over the rounds so far.
 
-    lower <= distance <= upper, both proven. Arguments and errors as in `running_distance`.
+    It is proven that lower <= distance <= upper. Arguments and errors are as in `running_distance`.
     """
     p, y = check_history(forecasts, outcomes)
-    found = []
+    rows = []
     for stop in style.moments_of(rounds, len(p)).tolist():
-        one = calibration_distance(p[:stop], y[:stop], budget=budget, rtol=0.05, normalize=True)
-        found.append((stop, one.lower, one.upper))
-    return pl.DataFrame(found, ["round", "lower", "upper"], orient="row")
+        bracket = calibration_distance(p[:stop], y[:stop], budget=budget, rtol=0.05, normalize=True)
+        rows.append((stop, bracket.lower, bracket.upper))
+    return pl.DataFrame(rows, ["round", "lower", "upper"], orient="row")
 
 
 def later_height(table: pl.DataFrame) -> float:
-    """How high the lines are, once a sixth of the rounds is over: what comes before may be cut off."""
+    """The largest height of the lines after a sixth of the rounds; earlier parts may be cut off."""
     return style.highest(*table.filter(pl.col("round") * 6 >= pl.col("round").max()).drop("round"))
 
 
 def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = None) -> Axes:
-    """Draw how much each of several models counts, row by row, as areas one on the other.
+    """Draw the weights of several models, row by row, as areas one on the other.
 
-    Averages over neighbouring rows are drawn, some 300 of them.
+    At most 300 averages over neighbouring rows are drawn.
 
     Parameters
     ----------
     weights
-        Shape (T, N), not negative, as of `CombinedForecasts.weights`.
+        Shape (T, N), not negative, as those of `CombinedForecasts.weights`.
     names
-        What the N models are called.
+        The names of the N models.
     ax
         The axes to draw on; None: those of a new figure.
 
@@ -412,31 +413,31 @@ def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = No
     Raises
     ------
     ValueError
-        No such table, or another number of names.
+        If weights are not such a table, or names are not N.
 
     """
     table = model_weights_data(weights, names)
     ax = style.axes_or_new(ax, (6.4, 3.4))
     rounds, *parts = table.to_numpy().T
     look = style.looks(table.columns[1:])
-    ax.stackplot(rounds, parts, colors=[one.colour for one in look.values()], alpha=0.75, lw=0)
+    ax.stackplot(rounds, parts, colors=[line_look.colour for line_look in look.values()], alpha=0.75, lw=0)
     last = np.array([part[-1] for part in parts])
-    for (name, one), middle in zip(look.items(), last.cumsum() - last / 2.0, strict=True):
+    for (name, line_look), middle in zip(look.items(), last.cumsum() - last / 2.0, strict=True):
         end = rounds[-1], middle
-        style.near(ax, name, end, (4, 0), va="center", color=one.text, annotation_clip=False)
+        style.near(ax, name, end, (4, 0), va="center", color=line_look.text, annotation_clip=False)
     ax.set(xlim=(rounds[0], rounds[-1]), ylim=(0, 1))
     style.describe(ax, "row", "weight", "How much each model counts")
     return ax
 
 
-MOST_STEPS = 300
-"""So many averages are drawn of weights."""
+MOST_WEIGHT_ROWS = 300
+"""At most this many averages of weights are drawn."""
 
 
 def model_weights_data(weights: ArrayLike, names: Sequence[Any]) -> pl.DataFrame:
     """The numbers of the picture: the last row of each stretch, and the average of each model's weight there.
 
-    Columns row (from 1) and one for each model. Arguments and errors as in `model_weights`.
+    There is a column row (from 1) and one for each model. Arguments and errors are as in `model_weights`.
     """
     table = as_array(weights, "weights", "a table").astype(np.float64)
     if table.ndim != 2 or not table.size:
@@ -444,7 +445,7 @@ def model_weights_data(weights: ArrayLike, names: Sequence[Any]) -> pl.DataFrame
     if len(names) != table.shape[1]:
         raise ValueError(f"names must be one for each of {table.shape[1]} models, got {len(names)}")
     refuse(~(table >= 0.0), table, "weights must not be negative")
-    ends = np.unique(np.linspace(0, len(table), min(MOST_STEPS, len(table)) + 1).astype(np.int64))
+    ends = np.unique(np.linspace(0, len(table), min(MOST_WEIGHT_ROWS, len(table)) + 1).astype(np.int64))
     means = np.add.reduceat(table, ends[:-1], axis=0) / np.diff(ends)[:, None]
     columns = {str(name): column for name, column in zip(names, means.T, strict=True)}
     return pl.DataFrame({"row": ends[1:], **columns})

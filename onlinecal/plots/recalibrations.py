@@ -1,4 +1,4 @@
-"""What recalibrations change, side by side, and their errors against rounds, patches or rows."""
+"""Pictures of recalibrations: the scores of several side by side, and errors against rounds or patches."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ VERDICTS = {
     "tied": ("cannot be told from the best", style.OKABE_ITO[5]),
     "behind": ("behind", "#9a9a9a"),
 }
-GIVEN = "none"
-"""The method of the probabilities as given."""
+AS_GIVEN = "none"
+"""The name of the method that leaves the probabilities as given."""
 MORE_IS_BETTER = ("accuracy",)
-BEYOND = 3.0
-"""A method that is so many times as far out as three in four is drawn at the edge, with its number."""
+FARTHEST_DRAWN = 3.0
+"""A method this many times farther out than three in four are is drawn at the edge, with its number."""
 MOST_ABREAST = 5
-"""So few panels stand in one row; of more, four do."""
+"""Up to this many panels stand in one row; if there are more, a row has four."""
 
 
 @style.in_house_style
 def draw_scoreboard(table: pl.DataFrame) -> Figure:
-    """A panel for each measure: differences to the probabilities as given; better is to the left.
+    """Draw a panel for each measure with differences to the probabilities as given; better is to the left.
 
-    Columns method, measure, value, difference, difference_low, difference_high and best ("take", "tied" or
-    null), a row for each measure and method, the first of which is that of the probabilities as given, which
-    differences are to; title, below and chosen, a method.
+    The table has a row for each measure and method, with the columns method, measure, value, difference,
+    difference_low, difference_high and best ("take", "tied" or null). The first method is that of the
+    probabilities as given. Columns title, below and chosen, a method, are the same in all rows.
     """
-    given, rivals = table.filter(pl.col("method") == GIVEN), table.filter(pl.col("method") != GIVEN)
+    as_given, rivals = table.filter(pl.col("method") == AS_GIVEN), table.filter(pl.col("method") != AS_GIVEN)
     methods = rivals["method"].unique(maintain_order=True).to_list()
-    columns = given.height if given.height <= MOST_ABREAST else 4
-    rows = -(-given.height // columns)
+    columns = as_given.height if as_given.height <= MOST_ABREAST else 4
+    rows = -(-as_given.height // columns)
     name = 0.35 + 0.082 * max(map(len, methods))
     width, height, gap, above, under = 2.35, 0.3 * len(methods) + 0.25, 0.2, 1.2, 0.85
     top = above + rows * (height + under)
@@ -52,9 +52,9 @@ def draw_scoreboard(table: pl.DataFrame) -> Figure:
         f"that were not fitted. Further left is better. Bars: 95 % intervals.\n{table['below'][0]}.",
     )
     chosen = table["chosen"][0]
-    shaded = ("taken: as given" if chosen == GIVEN else f"shaded, taken: {chosen}", style.INK)
+    shaded = ("taken: as given" if chosen == AS_GIVEN else f"shaded, taken: {chosen}", style.INK)
     style.colour_key(figure, [*VERDICTS.values(), shaded], inches=0.86)
-    for number, (measure, value) in enumerate(given.select("measure", "value").iter_rows()):
+    for number, (measure, value) in enumerate(as_given.select("measure", "value").iter_rows()):
         row, column = divmod(number, columns)
         bottom = top - above - row * (height + under) - height - 0.32
         axis = style.place(figure, name + column * (width + gap), bottom, width, height)
@@ -62,16 +62,16 @@ def draw_scoreboard(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def draw_measure(axis: Axes, table: pl.DataFrame, given: float, named: bool) -> None:
+def draw_measure(axis: Axes, table: pl.DataFrame, score_as_given: float, named: bool) -> None:
     """Draw the differences of one measure to the score as given, the first method on top."""
     heights = np.arange(table.height)[::-1]
     measure = str(table["measure"][0])
     backwards = measure in MORE_IS_BETTER
     more, *bars = (table[f"difference{end}"].cast(pl.Float64).to_numpy() for end in ("", "_low", "_high"))
-    # a dot alone where there is no interval
+    # without an interval only the dot is drawn
     lows, highs = (np.where(np.isnan(bar), more, bar) for bar in bars)
     ends = np.maximum(np.abs(lows), np.abs(highs))
-    reach = max(min(float(ends.max()), BEYOND * float(np.quantile(ends, 0.75))), 1e-6)
+    reach = max(min(float(ends.max()), FARTHEST_DRAWN * float(np.quantile(ends, 0.75))), 1e-6)
     left, right = (1.06 * max(min(float(end), reach), 0.12 * reach) for end in (-lows.min(), highs.max()))
     axis.axvline(0.0, color=style.INK, lw=1.1, zorder=2)
     for height in heights[(table["method"] == table["chosen"]).to_numpy()]:
@@ -94,11 +94,15 @@ def draw_measure(axis: Axes, table: pl.DataFrame, given: float, named: bool) -> 
     axis.tick_params(axis="x", labelsize=8)
     axis.set_title(measure, fontsize=10.5)
     where: Any = {"transform": axis.transAxes, "ha": "right"}
-    axis.text(1.0, 1.03, f"before: {given:.3g}", fontsize=8.5, color=style.QUIET, **where)
+    axis.text(1.0, 1.03, f"before: {score_as_given:.3g}", fontsize=8.5, color=style.QUIET, **where)
 
 
-LOOKS = {"fit": style.Look(style.AFTER), "test": style.Look(style.BEFORE), "apply": style.Look(style.BEFORE)}
-WORDS = {"fit": "fitted rows", "test": "tested rows", "apply": "new rows"}
+PART_LOOKS = {
+    "fit": style.Look(style.AFTER_COLOUR),
+    "test": style.Look(style.BEFORE_COLOUR),
+    "apply": style.Look(style.BEFORE_COLOUR),
+}
+PART_WORDS = {"fit": "fitted rows", "test": "tested rows", "apply": "new rows"}
 
 
 @style.in_house_style
@@ -110,9 +114,9 @@ def _courses(
     below: str,
     dotted: Sequence[str] = (),
 ) -> Figure:
-    """A panel for each column with a title, against column x: a line for each part, its end in words.
+    """Draw a panel for each column that has a title, against column x, with a line for each part.
 
-    A table without a column `part` is of the fitted rows. The first panel has the `dotted` columns, too.
+    A table without a column `part` is of the fitted rows. The first panel also has the `dotted` columns.
     """
     parts = {"fit": table}
     if "part" in table.columns:
@@ -125,20 +129,20 @@ def _courses(
     for column, axis in zip(titles, axes, strict=True):
         ends = {}
         for part, rows in parts.items():
-            one, end = LOOKS[part], float(rows[column][-1])
-            axis.plot(rows[x], rows[column], color=one.colour, lw=2.0, zorder=3)
+            look, end = PART_LOOKS[part], float(rows[column][-1])
+            axis.plot(rows[x], rows[column], color=look.colour, lw=2.0, zorder=3)
             for other in dotted if axis is axes[0] else ():
-                axis.plot(rows[x], rows[other].cast(pl.Float64), color=one.colour, lw=1.2, ls=DOTTED)
-            ends[f"{WORDS[part]} {end:.4f}"] = end, one
+                axis.plot(rows[x], rows[other].cast(pl.Float64), color=look.colour, lw=1.2, ls=DOTTED)
+            ends[f"{PART_WORDS[part]} {end:.4f}"] = end, look
         axis.set(xlabel=x, xlim=(style.lowest(table[x]), max(style.highest(table[x]), 1)))
         style.name_lines(axis, ends)
     return figure
 
 
 def draw_patches(table: pl.DataFrame) -> Figure:
-    """The worst group's violation, with alpha and what chance makes, and the squared error.
+    """Draw the worst group's violation, with alpha and the violation by chance, and the squared error.
 
-    Columns part, patches, worst, chance, squared_error, alpha.
+    Columns: part, patches, worst, chance, squared_error, alpha.
     """
     patches = int(style.highest(table["patches"]))
     return _courses(
@@ -152,13 +156,13 @@ def draw_patches(table: pl.DataFrame) -> Figure:
 
 
 def draw_boosting(table: pl.DataFrame) -> Figure:
-    """The squared error of each part. Columns part, round, squared_error."""
+    """Draw the squared error of each part. Columns: part, round, squared_error."""
     title = f"{counted(int(style.highest(table['round'])), 'round')} of boosting"
     return _courses(table, "round", {"squared_error": "squared error"}, title, "Average over rows.")
 
 
 def draw_gaps(table: pl.DataFrame) -> Figure:
-    """Mean and worst gap of each part. Columns part, round, mean, worst, n_losses; round -1 is as given."""
+    """Draw mean and worst gap of each part. Columns: part, round (-1 is as given), mean, worst, n_losses."""
     rounds, n_losses = int(style.highest(table["round"])), int(table["n_losses"][0])
     title = f"How wrong decision makers are about their losses, in {rounds} rounds"
     below = "Gap between predicted and true loss, relative to the loss"
@@ -167,7 +171,7 @@ def draw_gaps(table: pl.DataFrame) -> Figure:
 
 
 def draw_lp_rounds(table: pl.DataFrame) -> Figure:
-    """The error and the squared error. Columns round, error, squared_error, p; round 0 is the start."""
+    """Draw the error and the squared error. Columns: round (0 is the start), error, squared_error, p."""
     p = float(table["p"][0])
     order = r"\infty" if math.isinf(p) else f"{p:g}"
     titles = {

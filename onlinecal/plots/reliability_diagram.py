@@ -1,4 +1,4 @@
-"""Reliability, and the way to calibration as a plan; several histories side by side."""
+"""Reliability diagrams, and plans that move forecasts to calibrated values, also for several histories."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from onlinecal.tables.columns import (
 )
 from onlinecal.validation import check_count
 
-MOST_LEVELS = 30
-"""Up to so many distinct forecasts each gets its own dot."""
+MOST_DOTS = 30
+"""Up to this many distinct forecasts, each gets its own dot."""
 
-BINS = 20
-"""Of more, so many even parts of [0, 1] get one each."""
+DEFAULT_BINS = 20
+"""With more distinct forecasts, [0, 1] is divided into this many equal parts, each with a dot."""
 
-KIND = "onlinecal-reliability"
+RELIABILITY_KIND = "onlinecal-reliability"
 
 
 def reliability(
@@ -51,15 +51,15 @@ def reliability(
     forecasts
         Probabilities, shape (T,): a sequence, an array, or a column of pandas or polars.
     outcomes
-        0/1, boolean, or any numbers in [0, 1], shape (T,). Of the latter the frequency is the mean, whose
-        interval is then wider than it need be.
+        0/1, boolean, or any numbers in [0, 1], shape (T,). For other numbers than 0 and 1 the frequency is
+        their mean, and its interval is wider than necessary.
     ax
         The axes to draw on; None: those of a new figure.
     bins
         Even parts of [0, 1] that share a dot. None: a dot for each distinct forecast if there are at most 30,
         else 20 parts.
     confidence
-        Of the intervals, strictly between 0 and 1.
+        The confidence of the intervals, strictly between 0 and 1.
     color
         Any colour of matplotlib; None: the next of the palette.
     label
@@ -73,7 +73,7 @@ def reliability(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, bins or confidence, by name and value, before anything is drawn.
+        For bad forecasts, outcomes, bins or confidence, by name and value, before anything is drawn.
 
     """
     table = reliability_data(forecasts, outcomes, bins=bins, confidence=confidence)
@@ -93,8 +93,8 @@ def reliability_data(
     """
     p, y = check_share_history(forecasts, outcomes)
     levels, group = np.unique(p, return_inverse=True)
-    if bins is not None or len(levels) > MOST_LEVELS:
-        parts = BINS if bins is None else check_count(bins, "bins")
+    if bins is not None or len(levels) > MOST_DOTS:
+        parts = DEFAULT_BINS if bins is None else check_count(bins, "bins")
         group = np.minimum((p * parts).astype(np.int64), parts - 1)
     counts = np.bincount(group)
     used = counts > 0
@@ -115,10 +115,10 @@ def reliability_data(
 
 
 def draw_reliability(axis: Axes, table: pl.DataFrame, color: str, label: str | None = None) -> None:
-    """Draw what `reliability_data` gives; the diagonal and the scales come with the first history."""
+    """Draw a table of `reliability_data`; the first one on an axis also draws diagonal and scales."""
     columns = table.select("forecast", "frequency", "rounds", "low", "high")
     forecast, frequency, rounds, low, high = columns.to_numpy().T
-    if not style.histories(axis, KIND):
+    if not style.histories(axis, RELIABILITY_KIND):
         axis.set(xlim=(-0.02, 1.02), ylim=(-0.15, 1.03), yticks=np.linspace(0, 1, 6))
         axis.plot([0, 1], [0, 1], color=style.INK, lw=1.2, zorder=2)
         along_diagonal(axis, "calibrated", forecast, frequency)
@@ -127,13 +127,13 @@ def draw_reliability(axis: Axes, table: pl.DataFrame, color: str, label: str | N
     axis.vlines(forecast, low, high, color=color, lw=1.2, alpha=0.45, zorder=3)
     look: Any = {"alpha": 0.85, "edgecolor": "white", "lw": 0.6, "zorder": 4, "label": label}
     dots = axis.scatter(forecast, frequency, s=12 + 150 * share, color=color, **look)
-    dots.set_gid(KIND)
+    dots.set_gid(RELIABILITY_KIND)
     axis.bar(forecast, 0.1 * share, width=0.012, bottom=-0.13, color=color, alpha=0.6, lw=0)
     style.describe(axis, "forecast (bars below: rounds)", "frequency of outcome 1")
 
 
 def along_diagonal(axis: Axes, word: str, x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-    """Write a word along the diagonal, just above it, where the dots (x, y) are furthest."""
+    """Write a word just above the diagonal, at the place that is farthest from the dots (x, y)."""
     middles = np.linspace(0.13, 0.87, 18)
     away = np.hypot(x - (middles[:, None] - 0.03), y - (middles[:, None] + 0.03)).min(axis=1)
     middle = middles[away.argmax()]
@@ -144,16 +144,16 @@ def along_diagonal(axis: Axes, word: str, x: NDArray[np.float64], y: NDArray[np.
 
 UP, DOWN, STAY = "#D55E00", "#0072B2", "#8a8a8a"
 
-HARDLY = 0.005
+LARGEST_UNMOVED = 0.005
 """Moves of at most this are drawn in grey."""
 
-CELLS = 40
+PLAN_CELLS = 40
 """Forecasts, and the values they go to, are grouped into this many parts of [0, 1]."""
 
 PLAN_BARS = 20
-"""Groups of the bars below, an even part of CELLS."""
+"""The number of bars below; it divides PLAN_CELLS."""
 
-ROOM = 0.3
+BAND_HEIGHT = 0.3
 """Height of the band of bars, in the units of the axis above it."""
 
 
@@ -179,9 +179,9 @@ def transport(
     ax
         The axes to draw on; None: those of a new figure.
     witness
-        A calibrated sequence, shape (T,), where one is known, such as `calibration_distance(...).witness`.
+        A calibrated sequence, shape (T,), if one is known, such as `calibration_distance(...).witness`.
     budget
-        Else: effort to find one, as for `calibration_distance`; 1 takes up to three seconds.
+        Without a witness: the effort to find one, as for `calibration_distance`; 1 takes up to three seconds.
 
     Returns
     -------
@@ -191,7 +191,7 @@ def transport(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, witness or budget, by name and value, before anything is drawn.
+        For bad forecasts, outcomes, witness or budget, by name and value, before anything is drawn.
 
     """
     table = transport_data(forecasts, outcomes, witness=witness, budget=budget)
@@ -206,9 +206,9 @@ def transport_data(
 ) -> pl.DataFrame:
     """The numbers of the plan: columns forecast, value, rounds, moved.
 
-    A row is all rounds with a forecast in one fortieth of [0, 1] and a value of the calibrated sequence in
-    one, those that go up apart from the others: their mean forecast, their mean value there, how many they
-    are, and the sum of their |forecast - value|. Arguments and errors as in `transport`.
+    A row stands for all rounds with a forecast in the same fortieth of [0, 1], a value of the calibrated
+    sequence in the same fortieth, and the same direction, up or not. It has their mean forecast, their mean
+    value, their number, and the sum of their |forecast - value|. Arguments and errors are as in `transport`.
     """
     p, y = check_share_history(forecasts, outcomes)
     if witness is None:
@@ -217,37 +217,37 @@ def transport_data(
     check_same_index(forecasts, witness, "forecasts and witness")
     check_same_length(p, q, "forecasts and witness")
     forecast, value = pl.col("forecast"), pl.col("value")
-    parts = [(end * CELLS).floor().clip(0, CELLS - 1) for end in (forecast, value)]
+    parts = [(end * PLAN_CELLS).floor().clip(0, PLAN_CELLS - 1) for end in (forecast, value)]
     table = pl.DataFrame({"forecast": p, "value": q})
     cells = table.group_by(parts[0].alias("from"), parts[1].alias("to"), (value > forecast).alias("goes_up"))
     moved = (value - forecast).abs().sum().alias("moved")
-    found = cells.agg(forecast.mean(), value.mean(), pl.len().cast(pl.Int64).alias("rounds"), moved)
-    return found.sort("from", "to", "goes_up").select("forecast", "value", "rounds", "moved")
+    plan = cells.agg(forecast.mean(), value.mean(), pl.len().cast(pl.Int64).alias("rounds"), moved)
+    return plan.sort("from", "to", "goes_up").select("forecast", "value", "rounds", "moved")
 
 
 def plan_costs(table: pl.DataFrame) -> str:
-    """What a plan moves, in all and per round, in words."""
+    """How far a plan moves forecasts, in all and per round, in words."""
     moved, rounds = float(table["moved"].sum()), int(table["rounds"].sum())
     return f"{moved:,.4g} in all, {moved / rounds:.4f} per round"
 
 
 def draw_transport(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw what `transport_data` gives: the plan, and in a band of its own below what it moves."""
+    """Draw a table of `transport_data`: the plan and, in a band below it, how far it moves forecasts."""
     forecast, value, rounds, moved = table.select("forecast", "value", "rounds", "moved").to_numpy().T
     change = value - forecast
-    axis.set(xlim=(-0.02, 1.02), ylim=(-ROOM - 0.06, 1.03), yticks=np.linspace(0, 1, 6))
+    axis.set(xlim=(-0.02, 1.02), ylim=(-BAND_HEIGHT - 0.06, 1.03), yticks=np.linspace(0, 1, 6))
     axis.plot([0, 1], [0, 1], color=style.INK, lw=1.0, zorder=2)
     along_diagonal(axis, "stays where it is", forecast, value)
-    colours = np.where(change > HARDLY, UP, np.where(change < -HARDLY, DOWN, STAY)).tolist()
+    colours = np.where(change > LARGEST_UNMOVED, UP, np.where(change < -LARGEST_UNMOVED, DOWN, STAY)).tolist()
     dots: Any = {"alpha": 0.75, "edgecolor": "white", "lw": 0.4, "zorder": 4}
     axis.scatter(forecast, value, s=2 + 110 * rounds / rounds.max(), color=colours, **dots)
     place = np.minimum((forecast * PLAN_BARS).astype(np.int64), PLAN_BARS - 1)
     up, down = (np.bincount(place[way], moved[way], PLAN_BARS) for way in (change > 0.0, change <= 0.0))
-    foot, centres = -ROOM - 0.04, (np.arange(PLAN_BARS) + 0.5) / PLAN_BARS
+    foot, centres = -BAND_HEIGHT - 0.04, (np.arange(PLAN_BARS) + 0.5) / PLAN_BARS
     axis.axhline(foot, color=style.GRID, lw=0.8)
     largest = int(np.argmax(up + down))
     if top := float((up + down)[largest]):
-        scale = ROOM * 0.8 / top
+        scale = BAND_HEIGHT * 0.8 / top
         axis.bar(centres, down * scale, width=0.04, bottom=foot, color=DOWN, lw=0)
         axis.bar(centres, up * scale, width=0.04, bottom=foot + down * scale, color=UP, lw=0)
         at = centres[largest], foot + top * scale
@@ -256,7 +256,7 @@ def draw_transport(axis: Axes, table: pl.DataFrame) -> None:
 
 
 def named(table: pl.DataFrame, forecaster: str, adversary: str) -> pl.DataFrame:
-    """The numbers of one history, with who made the forecasts and of what, in front."""
+    """The numbers of one history with columns forecaster and adversary in front."""
     return table.select(
         pl.lit(forecaster).alias("forecaster"), pl.lit(adversary).alias("adversary"), pl.all()
     )
@@ -269,7 +269,7 @@ def reliability_panels(
     title: str = "",
     colours: Sequence[str] = style.OKABE_ITO,
 ) -> Figure:
-    """A reliability diagram for each value of a column; tables that are `named` have a title of their own."""
+    """Draw a reliability diagram for each value of a column; `named` tables need no title."""
     title = title or f"What came after each forecast, on {table['adversary'][0]}"
     below = "Dots: forecasts and what followed (area: rounds). Bars: 95 % confidence intervals (Wilson's)."
     figure, parts = style.panels_by(table, by, title, below, height=4.3)
@@ -280,7 +280,7 @@ def reliability_panels(
 
 @style.in_house_style
 def transport_panels(table: pl.DataFrame) -> Figure:
-    """A plan of the way to calibration per forecaster from tables that are `named`."""
+    """Draw a plan of the way to calibration for each forecaster of tables that are `named`."""
     title = f"The way to calibration, on {table['adversary'][0]}"
     below = "Dots: where rounds go. Bars: part of the distance. Orange: up, blue: down."
     figure, parts = style.panels_by(table, "forecaster", title, below, height=5.2)

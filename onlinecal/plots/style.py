@@ -1,8 +1,7 @@
-"""The house style of the pictures: quiet axes, colours that everyone can tell apart, direct labels; own axes.
+"""The house style of all pictures: quiet axes, colours that everyone can tell apart, and labels at the lines.
 
-Figures on disk are a picture and the numbers it was drawn from, side by side.
-
-Of the ends of columns polars says only that they are of some type or missing.
+A figure is written together with the numbers it was drawn from. Settings of matplotlib hold only inside of
+`in_house_style`.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ QUIET = "#8a8a8a"
 GRID = "#e6e6e6"
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's palette without black, kept for the theory, and yellow, too pale on white."""
+"""Okabe and Ito's palette without black, which is for the theory, and yellow, which is too pale on white."""
 
 HALO = [patheffects.withStroke(linewidth=3, foreground="white")]
-"""White around words that stand on lines."""
+"""A white edge around words that stand on lines."""
 
 DASHES = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)))
 MARKERS = ("o", "s", "^")
@@ -70,11 +69,11 @@ RC: Any = {
 }
 
 in_house_style = matplotlib.rc_context(RC)
-"""Decorates what draws or writes a whole figure; afterwards the settings of matplotlib are as before."""
+"""Decorates functions that draw or write a whole figure; after them matplotlib's settings are as before."""
 
 
 def darker(colour: str) -> tuple[float, float, float]:
-    """The colour as words have it: pale letters would be hard to read."""
+    """The colour for words: pale letters would be hard to read."""
     red, green, blue = to_rgb(colour)
     return 0.72 * red, 0.72 * green, 0.72 * blue
 
@@ -94,7 +93,7 @@ class Look:
 
 
 def looks(names: Sequence[str]) -> dict[str, Look]:
-    """A look for each name; the palette comes round with other dashes and markers."""
+    """A look for each name; after the last colour the palette begins again with other dashes and markers."""
     kinds = [(dashes, marker) for dashes, marker in zip(DASHES, MARKERS, strict=True) for _ in OKABE_ITO]
     return {name: Look(colour, *kind) for name, colour, kind in zip(names, cycle(OKABE_ITO), cycle(kinds))}
 
@@ -107,10 +106,11 @@ def panels(
     share: bool = True,
     abreast: int = 2,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with a panel for each title, so many abreast (inches); `share`: with the same scales.
+    """A figure with a panel for each title, at most `abreast` in a row; sizes are in inches.
 
-    The margins are fixed, with room for the names that will stand `beside` each panel, so that slopes and
-    distances on the page are known while labels are placed. Titles are smaller where they would not fit.
+    With `share` all panels have the same scales. The margins are fixed, with room for the names that will
+    stand `beside` each panel, so that slopes and distances on the page are known while labels are placed.
+    Titles are made smaller if they would not fit.
     """
     left, top, bottom, above, between = 0.75, 1.15, 0.6, 0.85, 0.35
     right = 0.6 + min(0.064 * max(map(len, beside)), 4.0) if beside else 0.35
@@ -140,7 +140,7 @@ def panels(
 def panels_by(
     table: pl.DataFrame, column: str, title: str, below: str, **sizes: Any
 ) -> tuple[Figure, list[tuple[str, pl.DataFrame, Axes]]]:
-    """A figure with a title and a panel for each value of a column: the values, their rows and panels."""
+    """A figure with a panel for each value of a column, and a list of values, rows and panels."""
     parts = {str(name): rows for (name,), rows in table.group_by(column, maintain_order=True)}
     figure, axes = panels(list(parts), **sizes)
     headline(figure, title, below)
@@ -154,8 +154,8 @@ def place(figure: Figure, left: float, bottom: float, width: float, height: floa
 
 
 def shrink(text: Text, room: float, least: float = 4.0) -> None:
-    """Make a text small enough for so many pixels, but not smaller than `least` points."""
-    # letters are as wide as whole pixels allow, so one step may not be enough
+    """Make a text small enough for a width of `room` pixels, but not smaller than `least` points."""
+    # widths of letters are rounded to whole pixels, so one step may not be enough
     size = float(text.get_fontsize())
     while (wide := text.get_window_extent().width) > room and size > least:
         size = max(least, size * min(room / wide, 0.99))
@@ -163,7 +163,7 @@ def shrink(text: Text, room: float, least: float = 4.0) -> None:
 
 
 def headline(figure: Figure, text: str, below: str = "") -> None:
-    """What is seen, in bold at the top left, smaller where it would not fit, and a quieter line below."""
+    """Write a title in bold at the top left, smaller if it would not fit, and a quieter line below."""
     width, height = figure.get_size_inches()
     title = figure.text(0.18 / width, 1 - 0.14 / height, text, fontsize=14, fontweight="bold", va="top")
     room = (1 - 0.46 / width) * figure.bbox.width
@@ -174,7 +174,7 @@ def headline(figure: Figure, text: str, below: str = "") -> None:
 
 
 def colour_key(figure: Figure, words: Sequence[tuple[str, str]], inches: float = 0.69) -> None:
-    """A legend in words, each (word, colour) in its colour, on a line so many inches below the top."""
+    """Write a legend of words, each (word, colour) in its colour, this many inches below the top."""
     width, height = figure.get_size_inches()
     x, y = 0.18 / width, 1 - inches / height
     for word, colour in words:
@@ -204,7 +204,8 @@ def name_lines(axis: Axes, ends: Mapping[str, tuple[float, Look]]) -> None:
 def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 1.0) -> list[float]:
     """Heights near the wanted ones, in their order, at least `gap` apart, within low and high if they fit.
 
-    Groups of names that touch are centred on what they wanted, as the pools of isotonic regression.
+    Names that would touch are centred together on the mean of their wanted heights: these groups are the
+    pools of an isotonic regression.
     """
     order = np.argsort(np.asarray(wanted), kind="stable")
     above = gap * np.arange(len(wanted))
@@ -215,12 +216,12 @@ def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 
 
 
 def near(axis: Axes, text: str, at: tuple[float, float], aside: tuple[float, float], **look: Any) -> None:
-    """Write beside a point in data units, so many points to the right and above it."""
+    """Write a text beside a point in data units, `aside` points right of it and above it."""
     axis.annotate(text, at, aside, textcoords="offset points", **{"fontsize": 9, **look})
 
 
 def along(axis: Axes, text: str, x: float, y: float, x2: float, y2: float, **look: Any) -> None:
-    """Write along the line from (x, y) to (x2, y2), data units, just above it (or below: va="top")."""
+    """Write just above the line from (x, y) to (x2, y2), in data units; with va="top" just below it."""
     (ax, ay), (bx, by) = axis.transData.transform([(x, y), (x2, y2)])
     usual: Any = {"va": "bottom", "fontsize": 8.5, "path_effects": HALO, "zorder": 6}
     angle = math.degrees(math.atan2(by - ay, bx - ax))
@@ -229,7 +230,7 @@ def along(axis: Axes, text: str, x: float, y: float, x2: float, y2: float, **loo
 
 @in_house_style
 def drawn(draw: Callable[[Axes], Any], size: tuple[float, float], title: str = "") -> Figure:
-    """A figure of this size (inches) with a title and what is drawn on its axes."""
+    """A figure of this size (inches) with a title; `draw` draws on its axes."""
     figure = Figure(figsize=size, layout="constrained")
     axis = figure.subplots()
     axis.set_title(title)
@@ -241,7 +242,7 @@ def drawn(draw: Callable[[Axes], Any], size: tuple[float, float], title: str = "
 def write_figure(figure: Figure, table: pl.DataFrame, stem: Path) -> Path:
     """Write <stem>.png, <stem>.svg and <stem>.csv, each only when it is complete; the path of the PNG."""
     stem.parent.mkdir(parents=True, exist_ok=True)
-    # without a date the same numbers give the same bytes
+    # no date is written, so that the same numbers give the same bytes
     for kind, metadata in (("svg", {"Date": None}), ("png", {})):
         with whole(stem.with_name(f"{stem.name}.{kind}")) as part:
             figure.savefig(part, format=kind, metadata=metadata)
@@ -250,12 +251,12 @@ def write_figure(figure: Figure, table: pl.DataFrame, stem: Path) -> Path:
 
 
 def lowest(*columns: pl.Series) -> float:
-    """The smallest number in all the columns, 0 if there is none; nulls and NaN are no numbers."""
+    """The smallest number in all columns, 0 if there is none; nulls and NaN do not count."""
     return float(_numbers(columns).min())
 
 
 def highest(*columns: pl.Series) -> float:
-    """The largest number in all the columns, 0 if there is none; nulls and NaN are no numbers."""
+    """The largest number in all columns, 0 if there is none; nulls and NaN do not count."""
     return float(_numbers(columns).max())
 
 
@@ -269,8 +270,9 @@ def wilson_interval(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Both ends of Wilson's score interval for each frequency ones / rounds, within [0, 1].
 
-    They hold the true chance as often as `confidence` says on average over chances. Where about .18 events
-    are expected in all, those for .95 do so in 84 % of cases: they are for pictures, not for tests.
+    On average over chances, the interval holds the true chance as often as `confidence` says. If about .18
+    events are expected in all, intervals for .95 do so in 84 % of cases: they are for pictures, not for
+    tests.
 
     Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
     """
@@ -284,11 +286,11 @@ def wilson_interval(
     return low, np.clip((centre + reach) / whole, frequency, 1.0)
 
 
-BEFORE, AFTER = OKABE_ITO[1], OKABE_ITO[0]
-"""The colours of what stood before a recalibration, and of what came out or stands alone."""
+BEFORE_COLOUR, AFTER_COLOUR = OKABE_ITO[1], OKABE_ITO[0]
+"""The colours of forecasts before a recalibration, and of those after it or without one."""
 
-OURS = "onlinecal-"
-"""What the names of kinds of pictures begin with; the artist of a history carries its kind as its gid."""
+KIND_PREFIX = "onlinecal-"
+"""The names of kinds of pictures begin with this; the artist of a history has its kind as its gid."""
 
 
 @in_house_style
@@ -305,7 +307,7 @@ def axes_or_new(axes: Axes | None, size: tuple[float, float]) -> Axes:
 
 
 def describe(axes: Axes, x: str, y: str, title: str = "", legend: bool = False) -> None:
-    """Label the axes; what somebody has written there already stays. `legend`: with what has a name."""
+    """Label the axes, unless they have labels already; with `legend` add a legend of all names."""
     axes.set_xlabel(axes.get_xlabel() or x)
     axes.set_ylabel(axes.get_ylabel() or y)
     if title and not any(axes.get_title(place) for place in ("left", "center", "right")):
@@ -314,20 +316,20 @@ def describe(axes: Axes, x: str, y: str, title: str = "", legend: bool = False) 
         axes.legend(frameon=False, fontsize=9)
 
 
-def histories(axes: Axes, kind: str = OURS) -> int:
-    """How many histories have been drawn on the axes, all of them or as this kind of picture."""
+def histories(axes: Axes, kind: str = KIND_PREFIX) -> int:
+    """How many histories of this kind of picture have been drawn on the axes; by default of all kinds."""
     return sum(str(artist.get_gid()).startswith(kind) for artist in axes.get_children())
 
 
 def next_colour(axes: Axes) -> str:
-    """The first colour of the palette for the first history on the axes, then the others."""
+    """The colour of the palette for the next history on the axes."""
     return OKABE_ITO[histories(axes) % len(OKABE_ITO)]
 
 
 def moments_of(rounds: int | ArrayLike, n_rounds: int | None = None) -> NDArray[np.int64]:
-    """After how many of n_rounds something is measured: so many moments, evenly spread, or those given.
+    """After how many rounds to measure: at `rounds` evenly spread moments, or at the moments given.
 
-    Those given must be whole numbers from 1 to n_rounds, if that is known, that do not decrease.
+    Given moments must be whole numbers from 1 to n_rounds, if that is known, that do not decrease.
     """
     if n_rounds is not None and isinstance(rounds, (int, np.integer)):
         number = min(check_count(rounds, "rounds"), n_rounds)

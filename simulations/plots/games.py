@@ -102,7 +102,7 @@ def draw_frame(axis: Axes, frame: pl.DataFrame, limit: float) -> None:
     axis.axvspan(below - 0.004, above + 0.004, color="#f2d15c", alpha=0.55, lw=0, zorder=1)
     axis.axhline(0.0, color=style.QUIET, lw=0.6, zorder=2)
     widths = np.clip(0.9 * (high - low), 0.007, 0.06)
-    colours = over_rounds.BIASES(0.5 + np.where(bias >= 0, 0.38, -0.38))
+    colours = over_rounds.BIAS_COLOURS(0.5 + np.where(bias >= 0, 0.38, -0.38))
     axis.bar(value, bias, width=widths, color=colours, lw=0, zorder=3)
     axis.plot([forecast], [-1.22 * limit], marker="^", ms=5, color=style.INK, zorder=4, clip_on=False)
 

@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 
 from onlinecal import AlmostOneStepAhead, calibration_distance, plots
 from onlinecal.measures import decision_loss_gap, lp_calibration_error, multicalibration_report
-from onlinecal.plots.style import OURS, wilson_interval
+from onlinecal.plots.style import KIND_PREFIX, wilson_interval
 from onlinecal.recalibration import gaussian_losses
 
 T = 200
@@ -177,7 +177,7 @@ def test_a_second_history_gets_another_colour_and_both_a_name(name):
     lines = len(axes.lines)
     other = first[::-1] if first.ndim == 2 else first / 2
     assert PICTURES[name](other, second, ax=axes, label="two") is axes
-    histories = [one for one in axes.get_children() if str(one.get_gid()).startswith(OURS)]
+    histories = [one for one in axes.get_children() if str(one.get_gid()).startswith(KIND_PREFIX)]
     colours = [
         one.get_color() if hasattr(one, "get_color") else tuple(one.get_facecolor()[0]) for one in histories
     ]

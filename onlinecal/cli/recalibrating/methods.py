@@ -449,7 +449,7 @@ def boost_pictures(run: Run) -> list[Picture]:
     """Reliability before and after, and the squared error against rounds, if any were kept."""
     from onlinecal.plots.recalibrations import draw_boosting
     from onlinecal.plots.reliability_diagram import named, reliability_data, reliability_panels
-    from onlinecal.plots.style import AFTER, BEFORE, OKABE_ITO
+    from onlinecal.plots.style import AFTER_COLOUR, BEFORE_COLOUR, OKABE_ITO
 
     tables = []
     for name, p in run.mapped[run.shown.name].items():
@@ -459,7 +459,7 @@ def boost_pictures(run: Run) -> list[Picture]:
         tables.append(bins.with_columns(heading=pl.lit(heading)))
 
     def draw(table: pl.DataFrame) -> Figure:
-        return reliability_panels(table, "heading", colours=(BEFORE, AFTER, *OKABE_ITO[2:]))
+        return reliability_panels(table, "heading", colours=(BEFORE_COLOUR, AFTER_COLOUR, *OKABE_ITO[2:]))
 
     drawn = [Picture(draw, pl.concat(tables), "reliability")]
     if run.model.n_kept_:
