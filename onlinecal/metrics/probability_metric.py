@@ -152,8 +152,9 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         if self._is_unmet:
             first, second = self._others
             raise ValueError(
-                f"pos_val must be a label that comes, got {self.pos_val!r}, which neither came nor was "
-                f"answered, while {first!r} and {second!r} were: name one of these, or ask again once it has come"
+                f"pos_val must be a label that comes, got {self.pos_val!r}, which neither came nor "
+                f"was answered, while {first!r} and {second!r} were: name one of these, or ask again "
+                "once it has come"
             )
 
 
