@@ -39,9 +39,10 @@ if TYPE_CHECKING:
         export_ledger as export_ledger,
         read_report as read_report,
     )
-    from onlinecal.engine.ledger.schema import Noted as Noted
+    from onlinecal.engine.ledger.schema import Kept as Kept, Noted as Noted
     from onlinecal.engine.parking import ParkingCounts as ParkingCounts
     from onlinecal.engine.settings import read_config as read_config
+    from onlinecal.engine.topics import TopicAnswers as TopicAnswers, TopicFeed as TopicFeed
     from onlinecal.engine.watch.overview import Overview as Overview, Total as Total
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from math import inf
 from pathlib import Path
@@ -22,7 +22,7 @@ from onlinecal.engine.keys.storing import without_garbage_collection
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
-from onlinecal.engine.ledger.schema import Noted, Record
+from onlinecal.engine.ledger.schema import Kept, Noted, Record
 from onlinecal.engine.settings import all_settings
 from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, Total
 from onlinecal.engine.watch.reliability import Reliability
@@ -124,6 +124,8 @@ class Engine:
     ) -> None:
         self._mutex, self._activity = threading.RLock(), Activity()
         self.hot_keys, self.window = hot_keys, window
+        # numbers of the outbox: the last that was given, up to which all is delivered, up to which it is gone
+        self._last_kept = self._delivered = self._gone = 0
         if config is not None:
             # check it before a file is made
             all_settings(config)
@@ -142,6 +144,7 @@ class Engine:
         self._number, self._keys_known = self._ledger.last_numbers()
         # nothing is archived while there is a writer
         self._archived = self._ledger.checkpoint() > 0
+        self._last_kept = max(self._last_kept, self._ledger.last_kept())
         self._is_sound = False
         for upto in catch_up(self._book, self._ledger):
             self._write_states(upto)
@@ -151,20 +154,28 @@ class Engine:
         self._is_sound = True
 
     def _write_states(
-        self, upto: int, batch: Batch | None = None, inputs: Iterable[Input] = (), window: int | None = None
+        self,
+        upto: int,
+        batch: Batch | None = None,
+        inputs: Iterable[Input] = (),
+        window: int | None = None,
+        kept: Sequence[Kept] = (),
     ) -> None:
-        """Commit a batch, and the states that are due."""
+        """Commit a batch, and the states that are due; and that answers were delivered."""
         book, behind = self._book, self.window if window is None else window
         log, reliability = batch.rows() if batch else {}, book.reliability if batch else None
         book.release()
         states = book.due(upto, behind, self.hot_keys)
-        if batch or states:
+        delivered = self._delivered if self._delivered > self._gone else 0
+        if batch or states or delivered:
             counted = None if reliability is None or reliability.is_written else reliability.dump()
             noted, after = [Noted(*one) for one in inputs], (self._number, self._keys_known)
             told: dict[str, Any] = {"tail": book.tail(upto), "early": book.early}
             if book.parking.has_changed:
                 told["parked"] = msgspec.json.encode(book.parking.counts).decode()
-            self._ledger.commit(log, states, told, after, noted, counted, book.parking.released)
+            released = book.parking.released
+            self._ledger.commit(log, states, told, after, noted, counted, released, kept, delivered)
+            self._gone = max(self._gone, delivered)
             book.parking.forget_changes()
         if log:
             _, _, values, _ = log["closings"]
@@ -180,6 +191,42 @@ class Engine:
         columns = columns_of_events(events)
         # where nobody else holds the events, answers take their memory while it is in the processor's cache
         del events
+        return self._handle(columns, inputs)[0].answers()
+
+    def handle_and_keep(
+        self,
+        events: Iterable[Incoming | Rejected],
+        pack: Callable[[list[Answer]], bytes],
+        *,
+        inputs: Iterable[Input] = (),
+    ) -> Kept:
+        """Answer a batch as `handle` does, and keep the answers in the ledger until they are delivered.
+
+        For whoever sends answers on, and may be killed before they have arrived. What `pack` makes of the
+        answers is written in the transaction of their events, and is among `kept` until `delivered` is told
+        its number. `pack` is called before the transaction; where it raises, nothing of the batch is kept.
+        """
+        _, [kept] = self._handle(columns_of_events(events), inputs, pack)
+        return kept
+
+    def kept(self) -> list[Kept]:
+        """The answers that are not known to have been delivered, the oldest first."""
+        with self._mutex:
+            return [one for one in self._ledger.outbox() if one.number > self._delivered]
+
+    def delivered(self, number: int) -> None:
+        """Say that what was kept has arrived, up to this number; the next transaction takes it away."""
+        with self._mutex:
+            if not 0 <= number <= self._last_kept:
+                raise ValueError(f"number must be that of answers that were kept, got {number!r}")
+            self._delivered = max(self._delivered, number)
+
+    def _handle(
+        self,
+        columns: Columns,
+        inputs: Iterable[Input],
+        pack: Callable[[list[Answer]], bytes] | None = None,
+    ) -> tuple[Batch, list[Kept]]:
         with self._mutex:
             self._recover()
             began = time.perf_counter()
@@ -189,12 +236,14 @@ class Engine:
                     refuse_archived(self._ledger, columns, self._book.open)
                 batch = Batch(self._book, self._number, self._keys_known, columns)
                 batch.judge(self._fetch(batch, columns))
-                self._write_states(batch.number, batch, inputs)
+                kept = [] if pack is None else [Kept(self._last_kept + 1, pack(batch.answers()))]
+                self._write_states(batch.number, batch, inputs, kept=kept)
             self._number, self._keys_known = batch.number, batch.keys_known
+            self._last_kept += len(kept)
             self._is_sound = True
             spent, book = time.perf_counter() - began, self._book
             self._activity.note(batch.refused(), spent, book.arrays.raised, book.parking.dropped)
-            return batch.answers()
+            return batch, kept
 
     def trust_events(self) -> None:
         """Until the engine is closed, accept events of any time, and park none.
@@ -239,6 +288,11 @@ class Engine:
         """What the `inputs` of the batches so far said of a path last; None: nothing."""
         with self._mutex:
             return self._ledger.noted(path)
+
+    def inputs(self) -> list[Noted]:
+        """What was noted of each input last."""
+        with self._mutex:
+            return self._ledger.inputs()
 
     def in_memory(self) -> tuple[int, int]:
         """How many keys are in memory, and how many of their forecasts are open."""

@@ -143,6 +143,15 @@ class Rejected(Struct, tag="rejected", tag_field="type", frozen=True, gc=False):
 Incoming = Query | Outcome | Withdraw
 Answer = Forecast | Settled | Withdrawn | Parked | Rejected
 
+WORDS: dict[type[Answer], str] = {
+    Forecast: "forecast",
+    Settled: "settled",
+    Withdrawn: "withdrawn",
+    Parked: "parked",
+    Rejected: "rejected",
+}
+"""What JSON calls each type of answer."""
+
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What is raised where bytes are no event."""
 

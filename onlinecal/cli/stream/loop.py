@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from onlinecal.cli.output import BETWEEN_LINES, notices
@@ -27,30 +27,13 @@ from onlinecal.cli.stream.inputs import (
 from onlinecal.cli.verbs import DONE, INTERRUPTED, UNREAD, unread
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import Engine
-from onlinecal.engine.events import (
-    Forecast,
-    Parked,
-    Rejected,
-    Settled,
-    Withdrawn,
-    decode_all,
-    encode_lines,
-)
+from onlinecal.engine.events import WORDS, Rejected, decode_all, encode_lines
 from onlinecal.engine.ledger.report import read_report
 from onlinecal.texts import number
 
 GARBAGE = 100_000, 20, 100
 """Thresholds of the garbage collector. A batch makes some 10^5 objects and next to no cycles; looking for
 them at every 700, as is usual, took a third of all time with 10,000 keys in memory."""
-
-WORDS = {
-    Forecast: "forecast",
-    Settled: "settled",
-    Withdrawn: "withdrawn",
-    Parked: "parked",
-    Rejected: "rejected",
-}
-"""What the summary calls each type of answer."""
 
 
 def run(
@@ -122,10 +105,10 @@ def write(data: bytes) -> bool:
 
 
 class Progress:
-    """Counts answers, and tells from time to time."""
+    """Counts answers, and tells from time to time; `more` says what else there is to tell."""
 
-    def __init__(self, engine: Engine, quiet: bool) -> None:
-        self._engine, self._quiet = engine, quiet
+    def __init__(self, engine: Engine, quiet: bool, more: Callable[[], str] = str) -> None:
+        self._engine, self._quiet, self._more = engine, quiet, more
         self._console = notices()
         self._answers: Counter[type] = Counter()
         self._began = self._told = time.monotonic()
@@ -141,7 +124,7 @@ class Progress:
         keys, open_ = self._engine.in_memory()
         line = (
             f"events: {events:,}, {(events - self._events_told) / seconds:,.0f}/s, "
-            f"{self._answers[Rejected]:,} rejected, {keys:,} keys hot, {open_:,} forecasts open"
+            f"{self._answers[Rejected]:,} rejected, {keys:,} keys hot, {open_:,} forecasts open{self._more()}"
         )
         self._console.print(line, soft_wrap=True)
         self._told, self._events_told = now, events

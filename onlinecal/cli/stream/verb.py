@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -43,9 +44,33 @@ def stream(
             "judged twice. A last line waits for its newline. Without --resume all is read.",
         ),
     ] = False,
+    kafka: Annotated[
+        str | None,
+        Option(
+            "--kafka",
+            metavar="BROKERS",
+            help="Read events from a topic of Kafka, and send answers to another one: the brokers to begin "
+            "with, such as kafka1:9092,kafka2:9092. Goes on from where the ledger is, until it is stopped.",
+        ),
+    ] = None,
+    topic: Annotated[str | None, Option(help="The topic of the events; a message is one event.")] = None,
+    answers: Annotated[str | None, Option(help="The topic of the answers.")] = None,
+    partitions: Annotated[
+        str | None,
+        Option(
+            help="The partitions that this ledger counts, such as 0-3 or 0,2; no other ledger may. "
+            "Default: all of the topic."
+        ),
+    ] = None,
+    kafka_config: Annotated[
+        Path | None,
+        Option(help="A file of name=value lines for the client: TLS, SASL and whatever librdkafka knows."),
+    ] = None,
     config: Config = None,
     park: Park = None,
-    batch: Annotated[int, Option(min=1, max=1 << 20, help="Most lines of one transaction.")] = 8192,
+    batch: Annotated[
+        int, Option(min=1, max=1 << 20, help="Most lines, or messages, of one transaction.")
+    ] = 8192,
     hot_keys: Annotated[
         int, Option(min=1, help="Keys that stay in memory; others are in the ledger.")
     ] = 50_000,
@@ -70,12 +95,54 @@ def stream(
 
     [bold]tail -n +1 -F events.jsonl | onlinecal stream --ledger rain.db >> answers.jsonl[/bold]
 
+    [bold]onlinecal stream --ledger rain.db --kafka localhost:9092 --topic events --answers answers[/bold]
+
     [bold]onlinecal stream report --ledger rain.db[/bold]
     """
     if context.invoked_subcommand is not None:
         return
     if ledger is None:
         raise ValueError("--ledger is missing: the file that keeps every event")
+    from onlinecal.engine.watch.overview import log_to_stderr
+
+    if kafka is not None:
+        if inputs or resume:
+            raise ValueError(
+                "--kafka does not go with --input or --resume: give files first, in a call of their own"
+            )
+        if topic is None:
+            raise ValueError("--kafka needs --topic, the topic of the events")
+        if answers is None:
+            raise ValueError("--kafka needs --answers, the topic of the answers")
+        if topic == answers:
+            raise ValueError(f"--answers must be another topic than --topic, got {answers!r} for both")
+        answer_topic = import_kafka()
+        if log_json or not quiet:
+            log_to_stderr(log_json)
+        code = answer_topic(
+            ledger,
+            kafka,
+            topic,
+            answers,
+            config,
+            park=park,
+            partitions=partitions,
+            properties=kafka_config,
+            most=batch,
+            hot_keys=hot_keys,
+            quiet=quiet or log_json,
+        )
+        if code != DONE:
+            raise Exit(code)
+        return
+    for name, value in (
+        ("topic", topic),
+        ("answers", answers),
+        ("partitions", partitions),
+        ("kafka-config", kafka_config),
+    ):
+        if value is not None:
+            raise ValueError(f"--{name} needs --kafka, the brokers")
     if resume and not inputs:
         raise ValueError("--resume needs --input: standard input is read once, as it comes")
     if (not inputs and sys.stdin is None) or sys.stdout is None:
@@ -83,7 +150,6 @@ def stream(
             "standard input and output must be open: events come from one, answers go to the other"
         )
     from onlinecal.cli.stream.loop import run
-    from onlinecal.engine.watch.overview import log_to_stderr
 
     if log_json:
         log_to_stderr(as_json=True)
@@ -99,3 +165,14 @@ def stream(
     )
     if code != DONE:
         raise Exit(code)
+
+
+def import_kafka() -> Callable[..., int]:
+    """What answers a topic; ValueError where its extra is missing."""
+    try:
+        from onlinecal.cli.stream.kafka import run
+    except ImportError as error:
+        raise ValueError(
+            "confluent-kafka is not installed: in a checkout of onlinecal, pip install '.[kafka]'"
+        ) from error
+    return run

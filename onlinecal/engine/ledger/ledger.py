@@ -404,6 +404,26 @@ class Ledger:
         with self.content_errors():
             return decode(written, type=ParkingCounts)
 
+    def inputs(self) -> list[schema.Noted]:
+        """How far each input has been answered."""
+        rows = self.rows("SELECT * FROM inputs ORDER BY path")
+        with self.ledger_errors():
+            for row in rows:
+                schema.check_sum("inputs", row)
+        return [schema.Noted(*row[:-1]) for row in rows]
+
+    def outbox(self) -> list[schema.Kept]:
+        """The answers that are not known to have been delivered, the oldest first."""
+        rows = self.rows("SELECT * FROM outbox ORDER BY number")
+        with self.ledger_errors():
+            for row in rows:
+                schema.check_sum("outbox", row)
+        return [schema.Kept(*row[:-1]) for row in rows]
+
+    def last_kept(self) -> int:
+        """The number of the last row of the outbox; 0 if it is empty."""
+        return self.value("SELECT max(number) FROM outbox") or 0
+
     # -- writing
 
     def write_about(self, name: str, value: Any) -> None:
@@ -420,12 +440,15 @@ class Ledger:
         inputs: Sequence[schema.Noted] = (),
         reliability: bytes | None = None,
         released: Sequence[int] = (),
+        kept: Sequence[schema.Kept] = (),
+        delivered: int = 0,
     ) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it.
 
         `log` has the new rows of keys, queries, closings and parked outcomes, by table; `told` the present
         values of `about`, by name; `after` the last numbers before them. `reliability` is that of all keys
         together, None if it did not change. `released` are the numbers of parked outcomes that wait no more.
+        `kept` goes into the outbox, and what is there up to the number `delivered` leaves it.
         """
         # after a commit that fails or is refused, they have to be written again
         before, self._told = self._told, {}
@@ -443,6 +466,10 @@ class Ledger:
                     schema.write_rows(self.connection, table, columns)
             if inputs:
                 schema.write_rows(self.connection, "inputs", schema.by_columns(inputs))
+            if delivered:
+                self.connection.execute("DELETE FROM outbox WHERE number <= ?", (delivered,))
+            if kept:
+                schema.write_rows(self.connection, "outbox", schema.by_columns(kept))
             if states:
                 schema.write_states(self.connection, states)
             for name, value in told.items():

@@ -91,10 +91,15 @@ CREATE TABLE reliability (
 ) STRICT;
 CREATE TABLE inputs (
     path ANY PRIMARY KEY,       -- bytes where it is no text
-    position INTEGER NOT NULL,  -- bytes of the file that have been answered
-    mark BLOB,                  -- by what its reader recognises the file; NULL: by nothing
+    position INTEGER NOT NULL,  -- bytes of the file that have been answered, or the next offset of a topic
+    mark BLOB,                  -- by what its reader recognises the input; NULL: by nothing
     sum INTEGER NOT NULL
 ) WITHOUT ROWID, STRICT;
+CREATE TABLE outbox (            -- answers of batches that are not known to have been delivered
+    number INTEGER PRIMARY KEY,
+    content BLOB NOT NULL,      -- as whoever sends them has packed them
+    sum INTEGER NOT NULL
+) STRICT;
 CREATE TABLE checkpoints (      -- the states behind what was archived: the log goes on from them
     key INTEGER PRIMARY KEY REFERENCES keys,
     state BLOB NOT NULL,
@@ -210,13 +215,23 @@ class Snapshot(NamedTuple):
 class Noted(NamedTuple):
     """How far an input was answered.
 
-    `path` is its name, bytes where it is no text in UTF-8; `position` up to which byte it was answered;
-    `mark` by what its reader recognises it.
+    `path` is its name, bytes where it is no text in UTF-8; `position` up to which byte, or before which
+    offset, it was answered; `mark` by what its reader recognises it.
     """
 
     path: str | bytes
     position: int
     mark: bytes | None = None
+
+
+class Kept(NamedTuple):
+    """The answers of a batch that wait in the outbox until they are known to have been delivered.
+
+    `number` says in which order batches were kept; `content` is what `pack` made of the answers.
+    """
+
+    number: int
+    content: bytes
 
 
 FIGURES = slice(6, 12)
@@ -333,7 +348,8 @@ def write_rows(connection: sqlite3.Connection, table: str, columns: ByColumns) -
 def _insert(table: str, width: int, rows: int) -> str:
     # rows of the log must be new; other rows replace older ones
     row = f"({', '.join('?' * width)})"
-    way = "INSERT" if table in ("keys", "queries", "closings", "parked") else "INSERT OR REPLACE"
+    log = "keys", "queries", "closings", "parked", "outbox"
+    way = "INSERT" if table in log else "INSERT OR REPLACE"
     return f"{way} INTO {table} VALUES {', '.join([row] * rows)}"
 
 
@@ -373,9 +389,9 @@ def in_words(table: str, name: Any) -> str:
 
 
 SUMMED = (
-    "about", "keys", "queries", "closings", "parked", "states", "reliability", "inputs", "checkpoints",
-    "archives",
-)  # fmt: skip
+    *("about", "keys", "queries", "closings", "parked", "states", "reliability", "inputs", "outbox"),
+    *("checkpoints", "archives"),
+)
 """The tables whose rows end with their sums. `archived`, with few bytes a row, has one sum as a whole."""
 MOST_NAMED = 100
 """How many damaged rows of a table are named one by one."""

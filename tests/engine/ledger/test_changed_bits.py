@@ -19,6 +19,8 @@ from onlinecal.engine import (
     Query,
     archive_ledger,
     check_ledger,
+    decode_lines,
+    encode_lines,
     export_ledger,
     read_report,
     repair_ledger,
@@ -37,7 +39,10 @@ def feed(path, lines, seed=0):
     """Answer lines by an engine that notes how many it has answered."""
     with Engine(path, CONFIG, **SMALL) as engine:
         for done, data in enumerate(batches(random.Random(seed), lines, 60)):
-            engine.handle_lines(data, inputs=[(PATH, 1000 * seed + done + 1)])
+            noted = [(PATH, 1000 * seed + done + 1)]
+            engine.handle_and_keep(decode_lines(data), encode_lines, inputs=noted)
+            if done % 2:
+                engine.delivered(engine.kept()[0].number)
 
 
 def closed(folder):
@@ -49,7 +54,7 @@ def killed(folder):
     """A ledger whose engine was killed, so that its states are behind its log."""
     with Engine(folder / "open.db", CONFIG, hot_keys=50, window=150) as engine:
         for data in batches(random.Random(1), LINES, 60):
-            engine.handle_lines(data, inputs=[(PATH, 1)])
+            engine.handle_and_keep(decode_lines(data), encode_lines, inputs=[(PATH, 1)])
         with contextlib.closing(sqlite3.connect(folder / "open.db")) as connection:
             connection.execute("VACUUM INTO ?", (str(folder / "ledger.db"),))
 
@@ -96,7 +101,7 @@ def said(work, *given):
 def answered(path):
     """What an engine says to all events again, to a new one of each key, and about the whole and an input."""
     with Engine(path, **SMALL) as engine:
-        told = engine.handle_lines(INPUT), engine.noted(PATH)
+        told = engine.handle_lines(INPUT), engine.noted(PATH), engine.inputs(), engine.kept()
         asked = [Query(f"new {key.name}", key.name) for key in read_report(path).keys]
         return *told, engine.handle(asked), engine.total(), engine.overview().early
 

@@ -1,0 +1,224 @@
+"""Topics of events, as Kafka has them: where reading goes on, and answers until they have arrived.
+
+An engine keeps the offsets of a topic in its ledger, in the transaction of the events, as it keeps positions
+in files (`Engine.noted`). Beside them it keeps the answers until they are delivered. So whoever reads
+messages and sends answers may be killed at any moment. Nothing here talks to a broker: the command
+`onlinecal stream --kafka` does, with confluent-kafka, and so can any other client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import NamedTuple, cast
+
+import msgspec
+
+from onlinecal.engine.engine import Engine
+from onlinecal.engine.events import WORDS, Answer, Incoming, Rejected, decode_all, encode_lines
+from onlinecal.engine.ledger.schema import Kept
+from onlinecal.validation import check_count
+
+PREFIX = "kafka/"
+"""So begin the names of topics in a ledger; paths of files begin otherwise."""
+
+EMPTY = Rejected(None, "malformed", "the message has no value: events are values, and a tombstone is none")
+
+Message = tuple[int, int, bytes | None]
+"""A message: its partition, its offset and its value."""
+
+_decode_answer = msgspec.json.Decoder(Answer).decode
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(tuple[bytes, dict[int, str]]).decode
+
+
+class TopicAnswers(NamedTuple):
+    """The answers to a batch of messages.
+
+    Attributes
+    ----------
+    number
+        Batches are numbered in their order.
+    messages
+        A (key, value) for each answer. The value is the answer as JSON. The key is its type and its id, such
+        as `forecast q1`; where an event has no id that can be read, it is `message events/0/17`, the place of
+        the message. So on a compacted topic a `settled` does not replace its `forecast`.
+    answers
+        The same as objects.
+    """
+
+    number: int
+    messages: list[tuple[bytes, bytes]]
+    answers: list[Answer]
+
+
+class TopicFeed:
+    """Answers the messages of some partitions of a topic, each once, whatever is killed.
+
+    A ledger belongs to the partitions that it is first fed from. A message is an event as a line of JSON is
+    one, but with any white space.
+
+    Parameters
+    ----------
+    engine
+        The engine, with a ledger in a file.
+    topic
+        The name of the topic.
+    partitions
+        The numbers of the partitions that this ledger counts; no other ledger may count them. Partitions may
+        be added to those that it has, but not taken away.
+    cluster
+        The id of the Kafka cluster, if it is known: the topic of another cluster is then refused.
+
+    Raises
+    ------
+    ValueError
+        If the ledger belongs to other partitions, another topic, or another cluster.
+
+    Examples
+    --------
+    >>> from onlinecal.engine import Engine, TopicFeed
+    >>> feed = TopicFeed(Engine(), "events", partitions=[0])
+    >>> feed.positions  # read partition 0 from here
+    {0: 0}
+    >>> answers = feed.handle([(0, 0, b'{"type": "query", "id": "q1", "key": "oslo"}')])
+    >>> answers.messages[0][0]
+    b'forecast q1'
+    >>> feed.sent(answers)  # when they have been delivered
+    >>> feed.positions
+    {0: 1}
+    """
+
+    def __init__(
+        self, engine: Engine, topic: str, partitions: Iterable[int], *, cluster: str | None = None
+    ) -> None:
+        if not isinstance(topic, str) or not topic or "/" in topic:
+            raise ValueError(f"topic must be the name of a topic, which has no /, got {topic!r}")
+        numbers = sorted({check_count(one, "partitions", least=0) for one in partitions})
+        if not numbers:
+            raise ValueError("partitions must name at least one partition, got none")
+        self.engine, self.topic = engine, topic
+        self._mark = None if cluster is None else cluster.encode()
+        known = self._known(numbers)
+        self._positions = {one: known.get(one, 0) for one in numbers}
+        if known.keys() != self._positions.keys():
+            # from here on the ledger belongs to them
+            engine.handle([], inputs=self._inputs(self._positions))
+
+    def _known(self, numbers: list[int]) -> dict[int, int]:
+        """The offsets that the ledger has; ValueError if it belongs to others than these partitions."""
+        noted = {one.path: one for one in self.engine.inputs() if str(one.path).startswith(PREFIX)}
+        known = dict[int, int]()
+        for path, place in noted.items():
+            topic, partition = str(path).removeprefix(PREFIX).split("/")
+            if topic != self.topic:
+                raise ValueError(
+                    f"the ledger belongs to topic {topic!r}, got {self.topic!r}: give each topic a ledger"
+                )
+            known[int(partition)] = place.position
+            if self._mark is not None and place.mark not in (None, self._mark):
+                was = (place.mark or b"").decode(errors="replace")
+                raise ValueError(
+                    f"the ledger belongs to topic {topic!r} of the cluster {was}, which is not "
+                    f"{self._mark.decode()}: read from that one, or begin a new ledger"
+                )
+        if not known.keys() <= set(numbers):
+            raise ValueError(
+                f"the ledger belongs to partitions {ranges(known)} of topic {self.topic!r}, got "
+                f"{ranges(numbers)}: name all of them, or begin a new ledger for others"
+            )
+        return known
+
+    def _inputs(self, positions: Mapping[int, int]) -> list[tuple[str, int, bytes | None]]:
+        return [(f"{PREFIX}{self.topic}/{one}", offset, self._mark) for one, offset in positions.items()]
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """The offset of the next message of each partition; 0 means the first that is there."""
+        return dict(self._positions)
+
+    def handle(self, messages: Iterable[Message], *, ends: Mapping[int, int] | None = None) -> TopicAnswers:
+        """Answer messages, and make their answers and offsets durable; send the answers then.
+
+        Messages before the positions were answered before, and are passed over. What is no event is answered
+        as rejected. Raises LedgerError, and keeps nothing of the batch, if the ledger cannot be written.
+
+        Parameters
+        ----------
+        messages
+            (partition, offset, value) of each, those of a partition in their order. Gaps between offsets are
+            usual in compacted and transactional topics.
+        ends
+            Offsets by partition at which a reader has met the end of it: records that are no messages may
+            come before the end.
+        """
+        positions, taken = self.positions, list[Message]()
+        try:
+            for message in messages:
+                partition, offset, _ = message
+                if offset >= positions[partition]:
+                    positions[partition] = offset + 1
+                    taken.append(message)
+            for partition, offset in (ends or {}).items():
+                positions[partition] = max(offset, positions[partition])
+        except KeyError:
+            raise ValueError(
+                f"messages must be of the partitions that the ledger counts, {ranges(positions)}, got one of "
+                f"partition {partition!r}"
+            ) from None
+        moved = {one: offset for one, offset in positions.items() if offset != self._positions[one]}
+        made = list[TopicAnswers]()
+
+        def pack(answers: list[Answer]) -> bytes:
+            lines = encode_lines(answers)
+            without_id = [i for i, answer in enumerate(answers) if answer.id is None]
+            places = {i: f"{self.topic}/{taken[i][0]}/{taken[i][1]}" for i in without_id}
+            made.append(TopicAnswers(0, _keyed(answers, lines, places), answers))
+            return _pack((lines, places))
+
+        kept = self.engine.handle_and_keep(_events_of(taken), pack, inputs=self._inputs(moved))
+        self._positions = positions
+        return made[0]._replace(number=kept.number)
+
+    def unsent(self) -> list[TopicAnswers]:
+        """The answers that are not known to have been delivered, the oldest first: a start sends them."""
+        return list(map(_unpacked, self.engine.kept()))
+
+    def sent(self, answers: TopicAnswers) -> None:
+        """Say that these answers, and all before them, have been delivered."""
+        self.engine.delivered(answers.number)
+
+
+def _events_of(messages: list[Message]) -> list[Incoming | Rejected]:
+    """The events of messages, and refusals of what is none."""
+    values = [value for _, _, value in messages]
+    if None not in values:
+        return decode_all(cast(list[bytes], values))
+    events = decode_all([value or b"" for value in values])
+    return [EMPTY if value is None else event for value, event in zip(values, events, strict=True)]
+
+
+def _unpacked(kept: Kept) -> TopicAnswers:
+    lines, places = _unpack(kept.content)
+    answers = list(map(_decode_answer, lines.splitlines()))
+    return TopicAnswers(kept.number, _keyed(answers, lines, places), answers)
+
+
+def _keyed(answers: list[Answer], lines: bytes, places: dict[int, str]) -> list[tuple[bytes, bytes]]:
+    """The answers as messages: the key and the value of each."""
+    keys = [f"{WORDS[type(answer)]} {answer.id}".encode() for answer in answers]
+    for i, place in places.items():
+        keys[i] = f"message {place}".encode()
+    return list(zip(keys, lines.split(b"\n"), strict=False))
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Whole numbers as people write them: 0-3,5."""
+    parts, run = list[list[int]](), list[int]()
+    ordered = sorted(numbers)
+    for number, following in pairwise([*ordered, -1]):
+        run.append(number)
+        if following != number + 1:
+            parts.append(run)
+            run = []
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in parts)
