@@ -205,6 +205,7 @@ class Engine:
         For whoever sends answers on, and may be killed before they have arrived. What `pack` makes of the
         answers is written in the transaction of their events, and is among `kept` until `delivered` is told
         its number. `pack` is called before the transaction; where it raises, nothing of the batch is kept.
+        `inputs` are as `handle` takes them.
         """
         _, [kept] = self._handle(columns_of_events(events), inputs, pack)
         return kept

@@ -65,10 +65,12 @@ class TopicFeed:
     topic
         The name of the topic.
     partitions
-        The numbers of the partitions that this ledger counts; no other ledger may count them. Partitions may
-        be added to those that it has, but not taken away.
+        The numbers of the partitions that this ledger counts; no other ledger may count them.
     cluster
         The id of the Kafka cluster, if it is known: the topic of another cluster is then refused.
+    grow
+        Whether there may be more partitions than the ledger belongs to by now; it then belongs to all of
+        them. It can never belong to fewer.
 
     Raises
     ------
@@ -90,7 +92,13 @@ class TopicFeed:
     """
 
     def __init__(
-        self, engine: Engine, topic: str, partitions: Iterable[int], *, cluster: str | None = None
+        self,
+        engine: Engine,
+        topic: str,
+        partitions: Iterable[int],
+        *,
+        cluster: str | None = None,
+        grow: bool = False,
     ) -> None:
         if not isinstance(topic, str) or not topic or "/" in topic:
             raise ValueError(f"topic must be the name of a topic, which has no /, got {topic!r}")
@@ -99,13 +107,13 @@ class TopicFeed:
             raise ValueError("partitions must name at least one partition, got none")
         self.engine, self.topic = engine, topic
         self._mark = None if cluster is None else cluster.encode()
-        known = self._known(numbers)
+        known = self._known(numbers, grow)
         self._positions = {one: known.get(one, 0) for one in numbers}
         if known.keys() != self._positions.keys():
             # from here on the ledger belongs to them
             engine.handle([], inputs=self._inputs(self._positions))
 
-    def _known(self, numbers: list[int]) -> dict[int, int]:
+    def _known(self, numbers: list[int], grow: bool) -> dict[int, int]:
         """The offsets that the ledger has; ValueError if it belongs to others than these partitions."""
         noted = {one.path: one for one in self.engine.inputs() if str(one.path).startswith(PREFIX)}
         known = dict[int, int]()
@@ -122,10 +130,15 @@ class TopicFeed:
                     f"the ledger belongs to topic {topic!r} of the cluster {was}, which is not "
                     f"{self._mark.decode()}: read from that one, or begin a new ledger"
                 )
+        belongs = f"the ledger belongs to partitions {ranges(known)} of topic {self.topic!r}, got"
         if not known.keys() <= set(numbers):
             raise ValueError(
-                f"the ledger belongs to partitions {ranges(known)} of topic {self.topic!r}, got "
-                f"{ranges(numbers)}: name all of them, or begin a new ledger for others"
+                f"{belongs} {ranges(numbers)}: name all of them, or begin a new ledger for others"
+            )
+        if known and not grow and len(known) < len(numbers):
+            raise ValueError(
+                f"{belongs} {ranges(numbers)}: name only those, or, if no other ledger counts them, all "
+                "(--partitions; in Python grow=True)"
             )
         return known
 

@@ -131,10 +131,15 @@ def test_a_ledger_belongs_to_its_topic_and_partitions(folder, topic, partitions,
 def test_partitions_may_be_added_and_the_cluster_be_told_later(folder):
     with Engine(folder / "ledger.db") as engine:
         TopicFeed(engine, "events", [0, 1]).handle([(1, 4, question(1))])
-        assert TopicFeed(engine, "events", range(3), cluster="abc").positions == {0: 0, 1: 5, 2: 0}
+        with pytest.raises(
+            ValueError, match="belongs to partitions 0-1 of topic 'events', got 0-2: name only"
+        ):
+            TopicFeed(engine, "events", range(3))
+        grown = TopicFeed(engine, "events", range(3), cluster="abc", grow=True)
+        assert grown.positions == {0: 0, 1: 5, 2: 0}
         TopicFeed(engine, "events", range(3)).handle([(2, 0, question(2))])
         with pytest.raises(ValueError, match="got 0-1: name all of them"):
-            TopicFeed(engine, "events", [0, 1])
+            TopicFeed(engine, "events", [0, 1], grow=True)
 
 
 def test_messages_of_other_partitions_are_refused_and_nothing_happens(folder):

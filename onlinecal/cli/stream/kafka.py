@@ -102,7 +102,7 @@ def run(
             Engine(ledger, settings, hot_keys=hot_keys) as engine,
             Writer(brokers, answers, width, given) as writer,
         ):
-            feed = TopicFeed(engine, topic, numbers, cluster=reader.cluster)
+            feed = TopicFeed(engine, topic, numbers, cluster=reader.cluster, grow=wanted is not None)
             reader.begin(feed.positions)
             told = Progress(engine, quiet, lambda: f", {reader.lag(feed.positions):,} messages behind")
             answer_topic(feed, reader, writer, told, most, stop)
