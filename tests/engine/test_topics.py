@@ -9,6 +9,7 @@ from contextlib import closing
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from onlinecal.engine import Engine, LedgerError, Query, TopicFeed
 from onlinecal.engine.events import WORDS
@@ -54,15 +55,14 @@ def test_what_is_no_event_is_answered_by_its_place_and_the_rest_goes_on():
 
 
 def test_keys_say_type_and_id_so_that_no_answer_erases_another_one():
-    with Engine(config=CONFIG) as engine:
-        answers = TopicFeed(engine, "events", [0]).handle(of_one_partition(EVENTS))
+    early = b'{"type": "outcome", "id": "early", "value": 1}'
+    with Engine(config=replace(CONFIG, park=10)) as engine:
+        answers = TopicFeed(engine, "events", [0]).handle(of_one_partition([early, *EVENTS]))
         for (key, value), answer in zip(answers.messages, answers.answers, strict=True):
             record = json.loads(value)
             assert key.decode() == f"{record['type']} {record['id']}"
             assert record["type"] == WORDS[type(answer)]
-        assert {answer["type"] for answer in (json.loads(value) for _, value in answers.messages)} == {
-            *WORDS.values()
-        }
+        assert {json.loads(value)["type"] for _, value in answers.messages} == {*WORDS.values()}
 
 
 def test_unsent_answers_come_back_as_they_were_until_they_are_known_to_have_arrived(folder):
