@@ -21,7 +21,13 @@ from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import table
-from onlinecal.measures.scores import BINS, BesideConstants, best_constant_brier, cross_entropy, event_scores
+from onlinecal.measures.scores import (
+    ECE_BINS,
+    BesideConstants,
+    best_constant_brier,
+    cross_entropy,
+    event_scores,
+)
 from onlinecal.measures.summary import unkept
 from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, run_remarks
 from onlinecal.tables.files import is_file
@@ -412,7 +418,7 @@ def score_table(scores: Sequence[Score], late: str) -> Table:
         lines.append([*constant, *[""] * 5])
     return table(
         f"{title}{late}: averages per round",
-        ["stream", "model", "", "Brier", "± base", "log loss", "± base", f"ECE ({BINS} bins)", "ECE",
+        ["stream", "model", "", "Brier", "± base", "log loss", "± base", f"ECE ({ECE_BINS} bins)", "ECE",
          "distance to calibration", "certificate", "guarantee"],
         lines,
         left=3,

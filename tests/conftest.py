@@ -114,7 +114,14 @@ def without_extras(monkeypatch):
 
 
 WORKS = {
-    "narrowing": ("NODES", "ROUNDING_WORK", "LEAST_WORK", "QUICK", "SEARCH_WORK", "AT_ONCE"),
+    "narrowing": (
+        "USUAL_NODES",
+        "ROUNDING_WORK",
+        "LEAST_WORK",
+        "FIRST_LOOK_WORK",
+        "SEARCH_WORK",
+        "LATTICE_WORK_AT_ONCE",
+    ),
     "multiclass": ("LOWER_WORK", "PRICES_WORK", "UPPER_WORK"),
 }
 """How much work a bracket of the distance may cost at budget 1, by module."""

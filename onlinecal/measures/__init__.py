@@ -1,4 +1,4 @@
-"""How far from calibrated: one notion a file, pure functions on arrays.
+"""Measures of how far forecasts are from calibrated: pure functions on arrays, a file for each notion.
 
 Names are loaded when they are first asked for: a measure that needs compiled kernels or a solver loads them
 only when it is used.

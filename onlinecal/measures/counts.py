@@ -1,7 +1,8 @@
-"""A forecast history as counts: per distinct forecast value, the rounds that came out 0 and 1.
+"""A history of forecasts as counts: for each distinct forecast the rounds with outcome 0 and with outcome 1.
 
 Every measure of calibration depends on the rounds only through these counts. Forecasts of an online
-forecaster sit on a grid, so a million rounds are a thousand rows here.
+forecaster are points of a grid, so a million rounds are a thousand rows here. Counts are never negative, and
+whole numbers as long as neither outcomes nor weights are fractions.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from onlinecal.tables.columns import (
     refuse,
 )
 
-MOST_ROUNDS = 2**53
-"""Beyond it a float no longer holds every whole number; no sum of counts may reach it."""
+TOO_MANY_ROUNDS = 2**53
+"""From here on floats do not hold every whole number, so the sum of all counts must be below."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +39,8 @@ class Counts:
         Distinct forecasts, shape (K,), strictly increasing, in [0, 1].
     zeros, ones
         Rounds with that forecast and outcome 0, respectively 1; shape (K,), int64, never both 0. An outcome y
-        between 0 and 1 is 1 - y of a round with outcome 0, and y of one with outcome 1: float64 then. So it
-        is with weights, where a round of weight w counts as w rounds.
+        between 0 and 1 counts as 1 - y of a round with outcome 0 and y of one with outcome 1, and a round of
+        weight w as w rounds. With such outcomes or weights the arrays are float64.
     weight
         The sum of the weights; None where rounds have none.
     """
@@ -71,7 +72,7 @@ class Counts:
 
     @property
     def total(self) -> float:
-        """What sums are divided by for averages: all rounds, or the sum of their weights."""
+        """The divisor that makes averages of sums: the number of rounds, or the sum of their weights."""
         return self.n_rounds if self.weight is None else self.weight
 
     @property
@@ -85,9 +86,9 @@ class Counts:
 
 
 class PrefixSums(NamedTuple):
-    """The forecast values (K,), and sums over the rounds of the first k of them, k = 0..K, (K+1,) each.
+    """The forecast values (K,), and four sums over the rounds of the first k of them, k = 0..K, (K+1,) each.
 
-    Rounds with outcome 0, respectively 1, and the forecasts of these rounds.
+    `zeros` and `ones` count the rounds with that outcome; `zero_sums` and `one_sums` add up their forecasts.
     """
 
     values: Floats
@@ -111,7 +112,7 @@ def prefix(terms: NDArray) -> NDArray:
 def merged(first: NDArray, second: NDArray) -> NDArray:
     """The distinct entries of two sorted arrays, increasing.
 
-    numpy's own union hashes them, which takes many times as long as joining two runs that are sorted.
+    It is many times faster than numpy's own union, which hashes the entries.
     """
     both = np.sort(np.concatenate([first, second]), kind="stable")
     return both[np.append(True, both[1:] != both[:-1])]
@@ -129,7 +130,7 @@ def count_shares(
     outcomes
         0/1, boolean, or any numbers in [0, 1], shape (T,): uint8 if all of them are 0 or 1, else float64.
     sample_weight
-        So often a round counts, shape (T,); one of weight 0 is left out. None: once.
+        For how many rounds each counts, shape (T,); one of weight 0 is left out. None: for one.
 
     Raises
     ------
@@ -138,12 +139,12 @@ def count_shares(
     """
     p, y = check_share_history(forecasts, outcomes)
     if sample_weight is None and y.dtype != np.float64:
-        # adding 0.0 turns -0.0 into 0.0; to sort the two labels apart is several times faster than indices
-        parts = [np.unique(p[y == label] + 0.0, return_counts=True) for label in (0, 1)]
-        values = merged(*(part for part, _ in parts))
+        # adding 0.0 turns -0.0 into 0.0; sorting each label alone is several times faster than using indices
+        counted = [np.unique(p[y == label] + 0.0, return_counts=True) for label in (0, 1)]
+        values = merged(*(of_label for of_label, _ in counted))
         zeros, ones = np.zeros((2, len(values)), np.int64)
-        for count, (part, number) in zip((zeros, ones), parts, strict=True):
-            count[np.searchsorted(values, part)] = number
+        for count, (of_label, number) in zip((zeros, ones), counted, strict=True):
+            count[np.searchsorted(values, of_label)] = number
         return Counts(values, zeros, ones), p, y
     weights = check_weights(sample_weight, len(p), forecasts)
     inside = weights > 0.0
@@ -156,7 +157,7 @@ def count_shares(
 def check_weights(values: ArrayLike | None, n_rows: int, beside: Any, name: str = "forecasts") -> Floats:
     """Weights of shape (n,), finite and not negative, one of them positive, as float64; None: ones.
 
-    `beside` is what they are given for, by its name: of pandas it must have the same index.
+    `beside` is the argument that they belong to, and `name` its name: a pandas index must be the same.
     """
     if values is None:
         return np.ones(n_rows)
@@ -172,13 +173,13 @@ def check_weights(values: ArrayLike | None, n_rows: int, beside: Any, name: str 
 
 
 def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts:
-    """Counts from what a user hands in: any order, repeated values added up, empty rows dropped.
+    """Counts from a user's arrays: in any order, repeated values are added up, and empty rows dropped.
 
     Raises
     ------
     ValueError
-        A value outside [0, 1], a count that is negative or not whole, lengths that differ, no round at
-        all, or 2^53 and more.
+        If a value is outside [0, 1], a count is negative or no whole number, lengths differ, or there is no
+        round at all, or 2^53 rounds or more.
     """
     v = check_probabilities(values, "values")
     n0 = _check_whole(zeros, "zeros")
@@ -187,8 +188,8 @@ def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts
     check_same_length(v, n1, "values and ones")
     total = float(n0.sum(dtype=np.float64) + n1.sum(dtype=np.float64))
     if total == 0.0:
-        raise ValueError("zeros and ones count no round at all")
-    if total >= MOST_ROUNDS:
+        raise ValueError("zeros and ones must count at least one round, got 0 in all")
+    if total >= TOO_MANY_ROUNDS:
         raise ValueError(f"zeros and ones must count fewer than 2**53 rounds in all, got about {total:g}")
     counted = (n0 > 0) | (n1 > 0)
     joined, index = np.unique(v[counted] + 0.0, return_inverse=True)
@@ -198,10 +199,10 @@ def check_counts(values: ArrayLike, zeros: ArrayLike, ones: ArrayLike) -> Counts
 
 
 def _check_whole(counts: ArrayLike, name: str) -> Ints:
-    given = check_vector(counts, name)
-    numbers = check_number_column(given, name, "be whole numbers")
-    bad = ~((numbers >= 0) & (numbers < MOST_ROUNDS) & (np.floor(numbers) == numbers))
-    refuse(bad, given, f"{name} must be whole numbers from 0 on")
+    vector = check_vector(counts, name)
+    numbers = check_number_column(vector, name, "be whole numbers")
+    bad = ~((numbers >= 0) & (numbers < TOO_MANY_ROUNDS) & (np.floor(numbers) == numbers))
+    refuse(bad, vector, f"{name} must be whole numbers from 0 on")
     return numbers.astype(np.int64)
 
 
@@ -211,8 +212,8 @@ def total_of(weights: Floats) -> float:
     return int(total) if total.is_integer() else total
 
 
-CRUMB = 1e-9
-"""Sums of outcomes between 0 and 1 are off by less; no part of a round that is told apart is as small."""
+LEAST_PART = 1e-9
+"""Rounding changes sums of outcomes between 0 and 1 by less than this part of a round, which counts as 0."""
 
 
 class Tallies:
@@ -262,19 +263,19 @@ class Tallies:
         self.moved += abs(forecast - value) * rounds
 
     def _revert(self, forecast: float, outcome: float, times: float = 1) -> None:
-        """Take back a round that was counted so many times; ValueError if there is none like it."""
+        """Take back a round that was counted so many times; ValueError if it was not counted."""
         if not times:
             return
-        value, crumb = self._counted_at(forecast), CRUMB * times
+        value, least = self._counted_at(forecast), LEAST_PART * times
         tally, taken = self._tallies.get(value), [times * part for part in parts(outcome)]
-        if tally is None or any(kept < part - crumb for kept, part in zip(tally, taken, strict=True)):
+        if tally is None or any(kept < part - least for kept, part in zip(tally, taken, strict=True)):
             raise not_counted(forecast, outcome)
         tally[:] = [
-            kept - part if kept - part > crumb else 0 for kept, part in zip(tally, taken, strict=True)
+            kept - part if kept - part > least else 0 for kept, part in zip(tally, taken, strict=True)
         ]
-        self.n_rounds = self.n_rounds - times if self.n_rounds - times > crumb else 0
+        self.n_rounds = self.n_rounds - times if self.n_rounds - times > least else 0
         self.moved = max(0.0, self.moved - times * abs(forecast - value)) if self.n_rounds else 0.0
-        # where room is bounded an empty tally stays: its forecast is counted there again
+        # with a finite resolution an empty tally stays, so that its forecast is still counted exactly
         if self.resolution == math.inf and not any(tally):
             del self._tallies[value]
 
@@ -285,11 +286,11 @@ class Tallies:
 
 
 def parts(outcome: float) -> tuple[float, float]:
-    """How much of a round had the outcome 0, and how much 1: whole numbers if the outcome is one."""
-    one = int(outcome) if outcome in (0.0, 1.0) else outcome
-    return 1 - one, one
+    """How much of a round had the outcome 0, and how much 1: whole numbers if the outcome is 0 or 1."""
+    share = int(outcome) if outcome in (0.0, 1.0) else outcome
+    return 1 - share, share
 
 
 def not_counted(forecast: float, outcome: float) -> ValueError:
-    """What a round that is taken back, but was not counted, is refused with."""
+    """The error for a round that is to be taken back but was not counted."""
     return ValueError(f"this round was not counted: forecast {forecast!r} with outcome {outcome}")

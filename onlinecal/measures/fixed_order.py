@@ -3,10 +3,10 @@
 BLAS and LAPACK choose their instructions, and with them the order of sums and the last bit, by the processor,
 the library and the number of threads. A search that compares such figures takes other branches on another
 machine. Here every sum runs in one order, and exponentials are those of `onlinecal.elementary`. numpy's
-elementwise arithmetic, its sums, sorting by a stable sort and square roots have fixed bits, too, so they may
-be used beside these.
+elementwise arithmetic, its sums, stable sorts and square roots have fixed bits, too, and may be used beside
+these functions.
 
-Sums over the classes of a table run side by side for many rows, so products take it by columns, (C, n).
+Products take a table by columns, (C, n): then the sums over its classes are made for many rows at once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.elementary import exponential
 
-BLOCK = 512
-"""Columns whose intermediate results stay in the nearest cache."""
+BLOCK_COLUMNS = 512
+"""So many columns are multiplied at a time: their intermediate results stay in the nearest cache."""
 
 
 @compiled
@@ -70,8 +70,8 @@ def product(weights: Floats, columns: Floats) -> Floats:
     """weights (K, C) times columns (C, n): shape (K, n)."""
     n = columns.shape[1]
     out = np.empty((weights.shape[0], n))
-    for start in range(0, n, BLOCK):
-        stop = min(n, start + BLOCK)
+    for start in range(0, n, BLOCK_COLUMNS):
+        stop = min(n, start + BLOCK_COLUMNS)
         fill_product(weights, columns[:, start:stop], out[:, start:stop])
     return out
 

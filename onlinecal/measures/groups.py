@@ -1,6 +1,6 @@
 """Multicalibration: how far forecasts are from calibrated inside each of many, overlapping groups.
 
-All figures here are averages over the n rounds, as in the sources: divide nothing by n again.
+All figures here are averages over the n rounds, as in the sources, and need not be divided by n.
 
 References
 ----------
@@ -125,8 +125,8 @@ def functional_multicalibration_error(
 ) -> Floats:
     """K2(f, h) of real-valued test functions: sum over v of P(f=v) E[h(x) (y - v) | f=v]^2.
 
-    For the indicator of a group this is at most `multicalibration_error`, and less where the group is a
-    part of a level set: P(g | f=v) counts squared here. Both are 0 together.
+    For the indicator of a group this is at most `multicalibration_error`, and less if the group is a part of
+    a level set, since here P(g | f=v) counts squared. If one of the two is 0, both are.
 
     Parameters
     ----------
@@ -200,21 +200,24 @@ def violations_of_levels(
     p: Floats, y: NDArray[np.uint8], members: NDArray[np.bool_], level: Ints, weights: Floats
 ) -> Floats:
     """mu(g) K2(f, g) for level sets as `level_sets` returns them; shape (G,)."""
-    found = np.zeros(members.shape[1])
+    violations = np.zeros(members.shape[1])
     for g, inside in enumerate(members.T):
         if inside.any():
             counts, forecasts, outcomes = sums_of_levels(p, y, level, weights, inside)
             # sums in the order of the levels have the same bits everywhere
-            found[g] = np.cumsum((forecasts - outcomes) ** 2 / counts)[-1]
-    return found / weights.sum()
+            violations[g] = np.cumsum((forecasts - outcomes) ** 2 / counts)[-1]
+    return violations / weights.sum()
 
 
 def sums_of_levels(
     p: Floats, y: NDArray[np.uint8], level: Ints, weights: Floats, inside: NDArray[np.bool_]
 ) -> tuple[Floats, Floats, Floats]:
-    """Of the level sets in use among some rounds, sums of 1, p and y times weights, shape (K,) each."""
+    """Sums of the weights, and of p and y times the weights, over the level sets of some rounds; (K,) each.
+
+    Level sets without weight are left out.
+    """
     where, w = level[inside], weights[inside]
-    sums = np.array([np.bincount(where, w * one) for one in (1.0, p[inside], y[inside])], np.float64)
+    sums = np.array([np.bincount(where, w * terms) for terms in (1.0, p[inside], y[inside])], np.float64)
     counts, forecasts, outcomes = sums[:, sums[0] > 0.0]
     return counts, forecasts, outcomes
 
@@ -226,11 +229,11 @@ class LevelSet:
     Attributes
     ----------
     forecast, outcome
-        Their mean forecast and mean outcome.
+        Mean forecast and mean outcome of these rounds.
     count
-        How many there are, the sum of their weights.
+        The number of these rounds, or the sum of their weights.
     violation
-        Their part of mu(g) K2(f, g): count/n (forecast - outcome)^2.
+        Their part of mu(g) K2(f, g), which is count/n (forecast - outcome)^2.
     """
 
     forecast: float
@@ -241,7 +244,7 @@ class LevelSet:
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One group of a report. Averages: `violation` and `noise` over all rounds, the others over its own.
+    """One group of a report. `violation` and `noise` are averages over all rounds, others over the group's.
 
     Attributes
     ----------
@@ -256,7 +259,7 @@ class GroupLine:
     violation
         mu(g) K2(f, g).
     noise
-        What `violation` is to be expected from chance alone when every forecast is right.
+        The `violation` that chance alone is expected to cause when every forecast is right.
     n_levels
         Level sets in use.
     worst
@@ -284,7 +287,7 @@ class MulticalibrationReport(Shown):
     lines
         One for each group.
     n_rounds
-        All rounds, in a group or not, the sum of their weights.
+        The number of all rounds, in a group or not, or the sum of their weights.
     """
 
     lines: tuple[GroupLine, ...]

@@ -1,8 +1,9 @@
-"""How large the cumulative calibration error of calibrated forecasts is: the law of its p-value.
+"""The p-value of the cumulative calibration error: how large it is if forecasts are calibrated.
 
 The error is the range of a walk: along the sorted forecasts, outcome - forecast is summed up. With many
-independent outcomes it is like the range of a Brownian motion. Where little is uncertain it is not: one event
-among twenty forecasts of .002 is rare, but seven standard deviations large. There the walk itself is drawn.
+independent outcomes it is distributed like the range of a Brownian motion. With few uncertain outcomes it is
+not: one event among twenty forecasts of .002 is rare, and seven standard deviations large. In that case walks
+are drawn.
 """
 
 from __future__ import annotations
@@ -16,28 +17,29 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Bools, Floats, Ints
 from onlinecal.measures.counts import Counts
 
-MANY = 200.0
-"""From this variance on, the sum of p (1 - p), the limit is taken: small p-values are then not more frequent
-than they may be, however rare events are (tests/measures/test_ranges.py)."""
-MOST_DRAWS, ENOUGH = 9_999, 200
+BROWNIAN_VARIANCE = 200.0
+"""From this variance on, the sum of p (1 - p), the p-value is that of a Brownian motion. Small p-values are
+then not more frequent than they may be, however rare events are (tests/measures/test_ranges.py)."""
+MOST_DRAWS, ENOUGH_REACHED = 9_999, 200
 """Walks are drawn until so many have been as large as the one at hand, or until there are so many of them."""
-AT_ONCE = 1 << 17
-"""About so many surprises are drawn in one go."""
-SEED = 0x5EED
-ROUNDED = 1e-9
-"""Ranges nearer than this, in proportion, count as equal: rounding must not make a p-value too small."""
+SURPRISES_AT_ONCE = 1 << 17
+"""About so many surprises are drawn at a time."""
+WALKS_SEED = 0x5EED
+RANGE_ROUNDING = 1e-9
+"""Ranges whose relative difference is smaller count as equal: rounding must not make a p-value too small."""
 
 
 def p_value_of_range(counts: Counts, size: float) -> float:
-    """How likely calibrated forecasts, those of a counted history, are to have a range of at least `size`.
+    """How likely the forecasts of a counted history would have a range of at least `size` if calibrated.
 
-    At most a with probability at most a. 0 for what is impossible, where nothing is uncertain.
+    Under calibration it is at most a with probability at most a. Without any uncertainty it is 1 for the
+    range 0 and 0 for any other.
     """
     rounds = counts.zeros + counts.ones
     variance = math.fsum(rounds * counts.values * (1.0 - counts.values))
     if not variance:
         return float(size == 0.0)
-    if variance < MANY:
+    if variance < BROWNIAN_VARIANCE:
         return drawn_p_value(counts.values, np.asarray(rounds, np.float64), size)
     return chance_of_range(size / math.sqrt(variance))
 
@@ -45,28 +47,29 @@ def p_value_of_range(counts: Counts, size: float) -> float:
 def drawn_p_value(values: Floats, rounds: Floats, size: float) -> float:
     """The same by drawing walks, always the same ones for the same forecasts.
 
-    With l draws until h were as large it is h/l, else (1 + as large ones)/(1 + draws). Either way it is valid
-    for any number of rounds: Besag & Clifford, "Sequential Monte Carlo p-values" (1991).
+    If l draws were needed for h ranges as large, it is h/l; if the draws end before, it is (1 + ranges as
+    large)/(1 + draws). Both are valid for any number of rounds: Besag & Clifford, "Sequential Monte Carlo
+    p-values" (1991).
     """
-    walks, rng = Walks(values, rounds), np.random.default_rng(SEED)
-    least, done, reached = size - ROUNDED * (1.0 + size), 0, 0
-    batch = max(1, int(AT_ONCE / (1.0 + walks.surprises)))
+    walks, rng = Walks(values, rounds), np.random.default_rng(WALKS_SEED)
+    least, done, reached = size - RANGE_ROUNDING * (1.0 + size), 0, 0
+    batch = max(1, int(SURPRISES_AT_ONCE / (1.0 + walks.surprises)))
     while done < MOST_DRAWS:
-        number = min(batch, 2 * ENOUGH, MOST_DRAWS - done)
+        number = min(batch, 2 * ENOUGH_REACHED, MOST_DRAWS - done)
         upto = reached + np.cumsum(walks.ranges(rng, number) >= least)
-        if upto[-1] >= ENOUGH:
-            return ENOUGH / (done + int(np.searchsorted(upto, ENOUGH)) + 1)
+        if upto[-1] >= ENOUGH_REACHED:
+            return ENOUGH_REACHED / (done + int(np.searchsorted(upto, ENOUGH_REACHED)) + 1)
         done, reached = done + number, int(upto[-1])
     return (1 + reached) / (1 + done)
 
 
 class Walks:
-    """Draws walks of calibrated forecasts, in time that grows with what is uncertain, not with the rounds.
+    """Draws walks of calibrated forecasts, in time that grows with the surprises and not with the rounds.
 
-    A round's surprise is the less likely of its outcomes: 1 up to a forecast of 1/2, then 0. Without
-    surprises the walk falls up to there, and rises from there on. A surprise shifts what is behind it by one.
-    Surprises of independent rounds are where a Poisson process has points, if a round with a surprise of
-    chance q is given the length -log(1 - q).
+    A round's surprise is the less likely of its outcomes: 1 for forecasts up to 1/2, 0 for larger ones.
+    Without surprises the walk falls up to the forecast 1/2, and rises from there on. A surprise shifts the
+    rest of the walk by one. Surprises of independent rounds are drawn as the points of a Poisson process, on
+    which a round whose surprise has chance q has the length -log(1 - q).
 
     Parameters
     ----------
@@ -83,7 +86,7 @@ class Walks:
         self.surprises = float(self.ends[-1])
         steps = rounds * np.where(self.up, -values, 1.0 - values)
         self.unsurprised = np.concatenate([[0.0], np.cumsum(steps)])
-        """The walk before the first level, and behind each, if nothing surprises."""
+        """The walk before the first level and after each level, if there are no surprises."""
         self.valley = int(self.up.sum())
 
     def ranges(self, rng: np.random.Generator, number: int) -> Floats:
@@ -124,7 +127,7 @@ def _differs(*columns: NDArray[Any]) -> Bools:
 
 
 def _sums_before(draw: Ints, amount: Floats) -> Floats:
-    """What the amounts of the same draw, so far, add up to."""
+    """For each amount the sum of the earlier amounts of the same draw."""
     before = np.cumsum(amount) - amount
     first = np.maximum.accumulate(np.where(_differs(draw), np.arange(len(draw)), 0))
     return before - before[first] if len(draw) else before
@@ -135,10 +138,10 @@ def chance_of_range(size: float) -> float:
     from scipy.special import erfc
 
     if size < 0.1:
-        # the rest is below 1e-200
+        # the chance of a smaller range is below 1e-200
         return 1.0
     if size < 1.0:
-        # eigenfunctions on an interval of this length
+        # a series of eigenfunctions on an interval of this length
         waves = math.pi * (np.arange(LEAST_TERMS) + 0.5) / size
         return float(1.0 - ((8.0 + 2.0 / waves**2) / size**2 * np.exp(-2.0 * waves**2)).sum())
     terms = np.arange(1, LEAST_TERMS + 1)
@@ -146,4 +149,4 @@ def chance_of_range(size: float) -> float:
 
 
 LEAST_TERMS = 40
-"""Terms of either series behind this are below 1e-300."""
+"""So many terms of either series are summed up; all later ones are below 1e-300."""

@@ -1,9 +1,10 @@
-"""What forecasts are worth: scores, their parts, and calibration errors that look at one event at a time.
+"""Scores of forecasts, the parts of scores, and calibration errors that look at one event at a time.
 
 Errors and scores are averages over rounds, unless they are asked for as sums.
 
-Errors of one event are weaker than calibration of whole rows (`lp_calibration_error`): a forecaster can be
-at 0 in all three and still be wrong about what comes second.
+A calibration error of one event asks for less than calibration of whole rows (`lp_calibration_error`): a
+forecaster can have the error 0 classwise, of its confidence and of its top label, and still be wrong about
+which class comes second.
 """
 
 from __future__ import annotations
@@ -128,10 +129,10 @@ def cumulative_calibration_error(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> CumulativeCalibrationError:
-    """The largest bias over any interval of forecasts, with its p-value: no bins, nothing to choose.
+    """The largest bias over any interval of forecasts, with its p-value. There are no bins to choose.
 
     Rounds are sorted by their forecasts, and (outcome - forecast) is summed up along them. The error is the
-    range of these sums, where one begins or ends only between different forecasts.
+    range of these sums; intervals begin and end between different forecasts.
 
     Parameters
     ----------
@@ -142,8 +143,8 @@ def cumulative_calibration_error(
     normalize
         True: the error is divided by T. False: a sum over rounds.
     sample_weight
-        For how many rounds each counts, shape (T,), at least 0; None: for one. The p-value takes them for so
-        many independent rounds.
+        For how many rounds each counts, shape (T,), at least 0; None: for one. The p-value is that of so many
+        independent rounds.
 
     Returns
     -------
@@ -152,11 +153,11 @@ def cumulative_calibration_error(
         calibrated it is at most a with probability at most a, however rare events are and however few rounds
         there are. While the variance of calibrated forecasts, the sum of p (1 - p), is below 200, outcomes
         are drawn from the forecasts, at most 9,999 times and always the same. The p-value is then at least
-        1/10,000, and hardly ever off by more than a fifth. From there on it is that of the range of a
-        Brownian motion with this variance: below 1/1000 it gives the order of magnitude, and it is too large
-        where many forecasts are tied. It is too large, too, where outcomes lie between 0 and 1, since they
-        are less uncertain than those drawn. It is 1 where the variance and the error are 0, and 0 where only
-        the variance is.
+        1/10,000, and hardly ever off by more than a fifth. From a variance of 200 on it is that of the range
+        of a Brownian motion with this variance: below 1/1000 it gives the order of magnitude, and it is too
+        large if many forecasts are tied. It is also too large if outcomes lie between 0 and 1, since they are
+        less uncertain than drawn ones. It is 1 if the variance and the error are 0, and 0 if only the
+        variance is 0.
 
     Raises
     ------
@@ -209,7 +210,7 @@ def two_bin_error(
     -------
     float
         In [0, 1], in squared units: the square of an average over rounds. Calibrated forecasts have about
-        the sum of p (1 - p), divided by T squared; `chance_level` says so of given ones.
+        the sum of p (1 - p), divided by T squared; `chance_level` gives the value for one's own forecasts.
 
     Raises
     ------
@@ -269,7 +270,7 @@ def classwise_calibration_error(
     Returns
     -------
     float
-        A sum over classes, as everywhere in this package where it says classwise. Divide by k, too, for the
+        A sum over classes, as everything that is called classwise in this package. Divide it by k for the
         average over classes of Kull et al. For two classes and bins=None it is twice the expected
         calibration error of either.
 
@@ -392,28 +393,29 @@ def top_label_calibration_error(
     errors = []
     for j in np.unique(top[weights > 0.0]):
         rows = top == j
-        given = None if sample_weight is None else weights[rows]
-        errors.append(_event_error(confidence[rows], right[rows], by, each and normalize, given))
+        weight = None if sample_weight is None else weights[rows]
+        errors.append(_event_error(confidence[rows], right[rows], by, each and normalize, weight))
     parts = len(errors) if each else float(weights.sum()) if normalize else 1
     return math.fsum(errors) / parts
 
 
 def _top(table: Floats, classes: Ints) -> tuple[Ints, Floats, Ints]:
-    """Per row: the top class, its probability, and whether it came true."""
+    """For each row the top class, its probability, and whether it came true; each (n,)."""
     top = table.argmax(axis=1)
-    # rows may miss the sum 1 by a little, and so exceed it
+    # the sum of a row may be a little above 1, and so may a probability
     confidence = np.minimum(table[np.arange(len(table)), top], 1.0)
     return top, confidence, (top == classes).astype(np.int64)
 
 
-BINS = 15
-CLIP = 1e-15
-"""Probabilities are kept this far from 0 in the log loss, as river does. (scikit-learn's log_loss keeps them
-2e-16 away, at which an outcome that was ruled out costs 36.0 instead of 34.5.)"""
+ECE_BINS = 15
+"""Equal-width bins of the expected calibration error, unless a user asks for another number."""
+LEAST_PROBABILITY = 1e-15
+"""In the log loss probabilities are at least this, as in river. (In scikit-learn's log_loss they are at least
+2e-16, so that an outcome of probability 0 costs 36.0 instead of 34.5.)"""
 
 
 class BesideConstants:
-    """What has scores of forecasts and of their best constant in hindsight has them by their names, too."""
+    """Has the scores of forecasts, and of their best constant in hindsight, by the names of the scores."""
 
     __slots__ = ()
 
@@ -424,12 +426,12 @@ class BesideConstants:
 
     @property
     def losses(self) -> dict[str, float]:
-        """Of the forecasts, by the names of the scores."""
+        """The scores of the forecasts."""
         return {"Brier score": self.brier, "log loss": self.log_loss}
 
     @property
     def constants(self) -> dict[str, float]:
-        """Of the best constant."""
+        """The scores of the best constant."""
         return {"Brier score": self.brier_constant, "log loss": self.log_loss_constant}
 
 
@@ -442,7 +444,7 @@ class EventScores(NamedTuple):
 
 
 class ClassScores(NamedTuple):
-    """Averages over rows; the Brier score is a sum over classes, the error in bins is the top label's."""
+    """Averages over rows. The Brier score is a sum over classes; `ece` is that of the confidence, in bins."""
 
     brier: float
     log_loss: float
@@ -455,7 +457,7 @@ def event_scores(forecasts: Floats, outcomes: NDArray[np.uint8]) -> EventScores:
     return EventScores(
         brier_score(forecasts, outcomes) / len(outcomes),
         log_loss(np.where(outcomes == 1, forecasts, 1.0 - forecasts)),
-        expected_calibration_error(forecasts, outcomes, BINS),
+        expected_calibration_error(forecasts, outcomes, ECE_BINS),
     )
 
 
@@ -466,7 +468,7 @@ def class_scores(probabilities: Floats, labels: NDArray[np.int64]) -> ClassScore
         class_brier(probabilities, labels),
         log_loss(probabilities[rows, labels]),
         float((probabilities.argmax(axis=1) == labels).mean()),
-        confidence_calibration_error(probabilities, labels, BINS),
+        confidence_calibration_error(probabilities, labels, ECE_BINS),
     )
 
 
@@ -477,25 +479,25 @@ def class_brier(probabilities: Floats, labels: NDArray[np.int64]) -> float:
     return float((errors**2).sum(axis=1).mean())
 
 
-def log_costs(given: Floats, least: float = CLIP) -> Floats:
-    """The log loss of each outcome that was given this probability, of any shape; at most -log(least)."""
+def log_costs(probabilities: Floats, least: float = LEAST_PROBABILITY) -> Floats:
+    """The log loss of outcomes that had these probabilities, of any shape; at most -log(least)."""
     with np.errstate(divide="ignore"):
-        costs: Floats = -np.log(np.clip(given, least, None))
+        costs: Floats = -np.log(np.clip(probabilities, least, None))
     return costs
 
 
-def log_loss(given: Floats, least: float = CLIP) -> float:
-    """Average of -log of the probabilities that were given to what happened, shape (T,)."""
-    return float(log_costs(given, least).mean())
+def log_loss(probabilities: Floats, least: float = LEAST_PROBABILITY) -> float:
+    """The average log loss of outcomes that had these probabilities, shape (T,)."""
+    return float(log_costs(probabilities, least).mean())
 
 
 def cross_entropy(forecasts: Floats, outcomes: NDArray[np.uint8] | Floats) -> float:
-    """Sum over rounds of the log loss; outcomes between 0 and 1 are shares of both."""
+    """The log loss, a sum over rounds; an outcome y between 0 and 1 is y of a 1 and 1 - y of a 0."""
     return float(event_costs(forecasts, outcomes).sum())
 
 
 def cross_entropy_of_counts(counts: Counts) -> float:
-    """The same of a counted history."""
+    """The log loss of a counted history, a sum over rounds."""
     return float(
         (counts.zeros * log_costs(1.0 - counts.values) + counts.ones * log_costs(counts.values)).sum()
     )
@@ -515,7 +517,7 @@ def brier_score(
 
 
 def brier_of_counts(counts: Counts) -> float:
-    """The same of a counted history of outcomes 0 and 1."""
+    """The Brier score of a counted history of outcomes 0 and 1, a sum over rounds."""
     return float((counts.zeros * counts.values**2 + counts.ones * (1.0 - counts.values) ** 2).sum())
 
 
@@ -555,8 +557,9 @@ def brier_decomposition(
 ) -> BrierDecomposition:
     """The Brier score as miscalibration - discrimination + uncertainty, by isotonic regression.
 
-    There are no bins to choose. Like every figure in hindsight the miscalibration of perfect forecasts is
-    above 0: `chance_level(forecasts, "miscalibration", outcomes)` says what chance makes of it.
+    There are no bins to choose. The map is found in hindsight, so perfect forecasts have a miscalibration
+    above 0, too: `chance_level(forecasts, "miscalibration", outcomes)` compares it with what chance alone
+    gives.
 
     Parameters
     ----------
@@ -585,14 +588,14 @@ def brier_decomposition(
     """
     counts, p, y = count_shares(forecasts, outcomes, sample_weight)
     weights = check_weights(sample_weight, len(p), forecasts)
-    per = 1 / counts.total if normalize else 1.0
+    scale = 1 / counts.total if normalize else 1.0
     isotonic, means, rounds = _isotonic(counts)
     base = counts.n_ones / counts.total
     return BrierDecomposition(
-        brier_score(p, y, weights) * per,
-        max(0.0, excess(counts.values, isotonic, means, rounds)) * per,
-        max(0.0, excess(np.full(len(means), base), isotonic, means, rounds)) * per,
-        brier_score(np.full(len(p), base), y, weights) * per,
+        brier_score(p, y, weights) * scale,
+        max(0.0, excess(counts.values, isotonic, means, rounds)) * scale,
+        max(0.0, excess(np.full(len(means), base), isotonic, means, rounds)) * scale,
+        brier_score(np.full(len(p), base), y, weights) * scale,
     )
 
 
@@ -602,13 +605,16 @@ def miscalibration_of_counts(counts: Counts) -> float:
 
 
 def excess(first: Floats, second: Floats, means: Floats, rounds: Floats) -> float:
-    """By how much the Brier score of the first forecasts is above the second's; means of the outcomes."""
+    """By how much the Brier score of the first forecasts exceeds that of the second, a sum over rounds.
+
+    All arrays are (K,): for each distinct forecast two others, the mean outcome and the rounds.
+    """
     return float((rounds * (first - second) * (first + second - 2.0 * means)).sum())
 
 
 def _isotonic(counts: Counts) -> tuple[Floats, Floats, Floats]:
     """The isotonic regression at each forecast, the mean outcomes there, and the rounds; each (K,)."""
-    # here only: it takes longer to load than all that a score needs
+    # it is imported only here, since it takes longer to load than everything else that scores need
     from scipy.optimize import isotonic_regression
 
     rounds = np.asarray(counts.zeros + counts.ones, np.float64)

@@ -1,7 +1,7 @@
 """Smooth calibration error: the largest bias that a 1-Lipschitz weight function of the forecast can pick up.
 
-Unlike the expected calibration error it does not jump when forecasts move a little, and it is within a factor
-of two of the lower distance to calibration on either side.
+Unlike the expected calibration error it does not jump when forecasts move a little. It is at least half and
+at most twice the lower distance to calibration.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def smooth_calibration_error(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The bias under the worst smooth weight: largest average of w(p) (y - p), w 1-Lipschitz to [-1, 1].
+    """The bias under the worst smooth weight: the largest average of w(p) (y - p), w 1-Lipschitz in [-1, 1].
 
-    Exact, in time O(T log T).
+    The error is exact, and takes time O(T log T).
 
     Parameters
     ----------
@@ -39,8 +39,9 @@ def smooth_calibration_error(
     Returns
     -------
     float
-        At least half, and at most twice, the lower distance to calibration per round; with outcomes between 0
-        and 1 as `lower_calibration_distance` reads them. At most twice the distance, whatever the outcomes.
+        At least half, and at most twice, the lower distance to calibration per round. For outcomes between 0
+        and 1 that is the lower distance as `lower_calibration_distance` reads them. The error is at most
+        twice the distance, whatever the outcomes.
 
     Raises
     ------
@@ -124,10 +125,10 @@ def best_weights(values: Floats, gains: Floats) -> Floats:
 
     Dynamic programming from left to right: V_i(w), the best sum up to value i with w_i = w, is concave and
     piecewise linear. Write it as the place x(s) where its slope is s + C_i, with C_i the sum of the gains so
-    far: adding gains_i w then leaves x as it is. Moving on by a gap lets w change by as much, which moves
-    x(s) down by the gap where the slope is positive, up where it is negative, and no further than -1 and 1.
-    So x only ever drops at the known places s = -C_i; a move adds twice the gap to the drop at the present
-    one and takes a gap each off the first and the last drops, so that all drops together stay 2.
+    far: adding gains_i w then leaves x as it is. The next value is a gap away, so w may change by the gap.
+    This moves x(s) down by the gap where the slope is positive, up where it is negative, and no further than
+    -1 and 1. So x only drops at the known places s = -C_i. A move adds twice the gap to the drop at the
+    present place and takes a gap off the first and the last drops, so that the sum of all drops stays 2.
 
     V_i is maximal between the two ends of the drop at -C_i. On the way back each weight is the point of that
     interval nearest to the weight after it.
@@ -174,10 +175,11 @@ def place_of(filled: Ints, before: int) -> int:
 
 @compiled
 def maximal_intervals(gaps: Floats, drop: Ints) -> tuple[Floats, Floats]:
-    """Where each V_i is maximal: two arrays (K,).
+    """The first and the last weight at which each V_i is maximal: two arrays (K,).
 
-    gaps (K-1,) between values; drop (K+1,) int64, the rank of -C_i among all, from C_0 = 0 on. The drops'
-    sizes are kept by rank, with trees of their prefix sums and of which are not zero.
+    gaps (K-1,) are those between values; drop (K+1,) int64 is the rank of -C_i among all, from C_0 = 0 on.
+    The sizes of drops are kept by rank, with a tree of their prefix sums and a tree that counts those above
+    zero.
     """
     n = len(drop) - 1
     n_drops = 0
@@ -216,7 +218,10 @@ def maximal_intervals(gaps: Floats, drop: Ints) -> tuple[Floats, Floats]:
 
 @compiled
 def nearest_weights(gaps: Floats, first: Floats, last: Floats, weights: Floats) -> None:
-    """Fill in the weights from the last to the first: nearest in each interval, at most a gap apart."""
+    """Fill in the weights from the last to the first, in its interval each nearest to the next weight.
+
+    Neighbouring weights differ by at most the gap between their values.
+    """
     n = len(weights)
     following, gap = 0.0, 2.0
     for i in range(n - 1, -1, -1):

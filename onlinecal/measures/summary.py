@@ -1,4 +1,4 @@
-"""The measures of one history together, and what chance alone would score in each."""
+"""All measures of one history, and the scores that chance alone would give in each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from onlinecal.measures.distance.fractional.lower import (
     lower_calibration_distance_from_counts,
 )
 from onlinecal.measures.scores import (
-    BINS,
+    ECE_BINS,
     BesideConstants,
     best_constant_brier,
     brier_decomposition,
@@ -60,10 +60,10 @@ Measure: TypeAlias = MeasureName | Callable[[Floats, NDArray[np.uint8]], float]
 
 DISTANCES = ("lower_distance", "distance")
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-STREAM = (0xCA1,)
-"""Draws of our own: forecasts made from the same seed must not be what outcomes are drawn from."""
-TIES = 1e-12
-"""Scores nearer than this, in proportion, count as equal: rounding must not make a p-value too small."""
+DRAWS_KEY = (0xCA1,)
+"""Makes these draws independent of others with the same seed, from which forecasts may have been made."""
+SCORE_ROUNDING = 1e-12
+"""Scores whose relative difference is smaller count as equal: rounding must not make a p-value too small."""
 
 
 @dataclass(frozen=True)
@@ -103,16 +103,16 @@ def chance_level(
     seed: int | Sequence[int] = 0,
     *,
     groups: ArrayLike | None = None,
-    bins: int = BINS,
+    bins: int = ECE_BINS,
     normalize: bool | None = None,
     budget: float = 1.0,
     limit: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ChanceLevel:
-    """What chance alone scores: perfectly calibrated forecasts like these, and how often they score as much.
+    """The score that chance alone gives perfectly calibrated forecasts, and how often it is as large.
 
-    Outcomes are drawn, each 1 with the probability that was forecast, and scored. The mean is exact for
-    "brier", "log_loss" and, without groups, "ece" and "two_bin".
+    Outcomes are drawn, each 1 with the probability that was forecast, and the forecasts are scored with them.
+    The mean is exact for "brier", "log_loss" and, without groups, "ece" and "two_bin".
 
     Parameters
     ----------
@@ -130,13 +130,13 @@ def chance_level(
     seed
         A whole number from 0, or a sequence of them; the same seed gives the same draws.
     groups
-        Shape (T,): rows with equal values share their chance, as those of one match do: outcome t is U < p_t,
-        with one uniform U for the group. None: all rows are independent.
+        Shape (T,): rows with equal values share their randomness, as those of one match do. Outcome t is
+        U < p_t, with one uniform U for the group. None: all rows are independent.
     bins
         Of "ece_bins".
     normalize
-        True: averages over rounds. False: sums. None: as the measures are by themselves, distances sums and
-        all others averages. Nothing is done to what a function returns.
+        True: averages over rounds. False: sums. None: distances are sums and all other scores averages, as
+        the measures by themselves give them. The values of a function are left as they are.
     budget
         Effort for each "distance".
     limit
@@ -148,16 +148,16 @@ def chance_level(
     -------
     ChanceLevel
         The p-value is one-sided and exact: if the forecasts are calibrated it is at most a with probability
-        at most a, whatever T and n_draws. Calibrated means here: given all forecasts, the outcomes are
-        independent and are 1 with the probabilities forecast; with `groups`, as drawn above. It does not
-        hold for rows that share an outcome and are not grouped, nor for forecasts that react to earlier
-        outcomes of these rows, as an online forecaster's do; there the means of "brier" and "log_loss" are
-        still right.
+        at most a, whatever T and n_draws. Here calibrated means that, given all forecasts, the outcomes are
+        independent and are 1 with the probabilities forecast; with `groups`, that they are as drawn above.
+        The p-value does not hold for rows that share an outcome and are not grouped. Nor does it for
+        forecasts that react to earlier outcomes of these rows, as an online forecaster's do; the means of
+        "brier" and "log_loss" are right there, too.
 
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes (those between 0 and 1 have no such chance) or options, by name.
+        Bad forecasts, outcomes or options, by name. Outcomes between 0 and 1 cannot be drawn.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def chance_levels(
     seed: int | Sequence[int] = 0,
     *,
     groups: ArrayLike | None = None,
-    bins: int = BINS,
+    bins: int = ECE_BINS,
     normalize: bool | None = None,
     budget: float = 1.0,
     limit: float | None = None,
@@ -197,30 +197,32 @@ def chance_levels(
     by_name = _measures(check_count(bins, "bins"), check_positive(budget, "budget"))
     n_wanted = check_count(n_draws, "n_draws")
     stop = np.inf if limit is None else time.monotonic() + check_positive(limit, "limit")
-    rng = np.random.default_rng(seed_sequence(seed, STREAM))
+    rng = np.random.default_rng(seed_sequence(seed, DRAWS_KEY))
 
     def scored(y: NDArray[np.uint8]) -> list[float]:
         counts = history.counts(y)
-        return [float(one(p, y)) if callable(one) else by_name[one](counts) for one in measures]
+        return [
+            float(measure(p, y)) if callable(measure) else by_name[measure](counts) for measure in measures
+        ]
 
     scores: list[list[float]] = []
     while len(scores) < n_wanted and not (scores and time.monotonic() >= stop):
         scores.append(scored(history.draw(rng)))
         if progress is not None:
             progress(len(scores), n_wanted)
-    given = [None] * len(measures) if y is None else scored(y)
+    own_scores = [None] * len(measures) if y is None else scored(y)
     levels = []
-    for one, drawn, score in zip(measures, np.array(scores).T, given, strict=True):
-        is_average = one not in DISTANCES if normalize is None else normalize
-        per = len(p) if is_average and not callable(one) else 1
-        mean = None if callable(one) else history.exact_mean(one)
-        levels.append(_level(drawn / per, None if score is None else score / per, mean and mean / per))
+    for measure, drawn, score in zip(measures, np.array(scores).T, own_scores, strict=True):
+        is_average = measure not in DISTANCES if normalize is None else normalize
+        scale = len(p) if is_average and not callable(measure) else 1
+        mean = None if callable(measure) else history.exact_mean(measure)
+        levels.append(_level(drawn / scale, None if score is None else score / scale, mean and mean / scale))
     return levels
 
 
 def _level(drawn: Floats, score: float | None, mean: float | None) -> ChanceLevel:
-    """What came of the draws, shape (n,); the exact mean, if it is known."""
-    above = 0 if score is None else int((drawn >= score - TIES * (1.0 + abs(score))).sum())
+    """The chance level for the scores of the draws, shape (n,), and the exact mean, if it is known."""
+    above = 0 if score is None else int((drawn >= score - SCORE_ROUNDING * (1.0 + abs(score))).sum())
     return ChanceLevel(
         float(drawn.mean()) if mean is None else mean,
         dict(zip(QUANTILES, np.quantile(drawn, QUANTILES).tolist(), strict=True)),
@@ -246,12 +248,12 @@ class _History:
             if gone.any():
                 raise ValueError(f"groups must have a value in every row, got none at row {gone.argmax()}")
             try:
-                kinds, found = np.unique(named, return_inverse=True)
+                kinds, numbers = np.unique(named, return_inverse=True)
             except TypeError as error:
                 raise ValueError(f"groups must be values of one kind: {error}") from error
             check_keys(kinds.tolist())
-            # groups of one row each are no groups
-            self.members = found if found.max() + 1 < len(p) else None
+            # groups of one row each are the same as no groups
+            self.members = numbers if numbers.max() + 1 < len(p) else None
 
     def draw(self, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Outcomes (T,) of calibrated forecasts."""
@@ -272,7 +274,7 @@ class _History:
         if measure == "log_loss":
             return float((n * (v * log_costs(v) + (1.0 - v) * log_costs(1.0 - v))).sum())
         if measure == "two_bin" and self.members is None:
-            # the variances of both bins add up to that of all rounds, wherever the edge is
+            # the variances of both bins have the variance of all rounds as their sum, wherever the edge is
             return float((n * v * (1.0 - v)).sum() / n.sum())
         if measure == "ece" and self.members is None:
             from scipy.stats import binom
@@ -284,7 +286,7 @@ class _History:
 
 
 def _measures(bins: int, budget: float) -> dict[str, Callable[[Counts], float]]:
-    """The measures of counted histories, sums."""
+    """The measures of counted histories, by name; their values are sums over rounds."""
 
     def of_counts(measure: Callable[..., Any], **options: float) -> Callable[[Counts], float]:
         return lambda counts: measure(counts.values, counts.zeros, counts.ones, **options).upper
@@ -303,26 +305,26 @@ def _measures(bins: int, budget: float) -> dict[str, Callable[[Counts], float]]:
     }
 
 
-Outcomes = NDArray[np.uint8] | Floats
-"""0 and 1, or float64 where some lie between."""
+OutcomesOrShares = NDArray[np.uint8] | Floats
+"""Outcomes 0 and 1, or float64 if some lie between."""
 
 
 def summarize(
     forecasts: Floats,
-    outcomes: Outcomes,
+    outcomes: OutcomesOrShares,
     *,
     look_ahead: Floats | None = None,
     budget: float = 1.0,
     rtol: float = 0.0,
 ) -> tuple[dict[str, Any], Floats]:
-    """What is measured of every history, by the names of `Errors`, and the witness of its distance.
+    """The measures that every history gets, by the names of `Errors`, and the witness of its distance.
 
     Shapes (T,); look_ahead, budget and rtol as for `calibration_distance`.
     """
     distance = calibration_distance(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
     rounds, are_whole = len(outcomes), outcomes.dtype.kind != "f"
     ones = int(outcomes.sum(dtype=np.int64)) if are_whole else math.fsum(outcomes)
-    found = {
+    summary = {
         "rounds": rounds,
         "ones": ones,
         "ece": expected_calibration_error(forecasts, outcomes, normalize=False),
@@ -333,7 +335,7 @@ def summarize(
         if are_whole
         else brier_score(np.full(rounds, ones / rounds), outcomes),
     }
-    return found, distance.witness
+    return summary, distance.witness
 
 
 @dataclass(frozen=True)
@@ -355,15 +357,15 @@ class Errors(BesideConstants):
     smooth
         Smooth calibration error.
     lower_distance_low, lower_distance_high
-        Where the lower distance to calibration lies.
+        A lower and an upper bound of the lower distance to calibration.
     distance_low, distance_high
-        Where the distance to calibration lies; the two are equal when it is known exactly.
+        A lower and an upper bound of the distance to calibration; they are equal when it is known exactly.
     brier, brier_constant
         Sum of (p - y)^2 of the forecasts, and of the best constant forecast in hindsight.
     miscalibration, discrimination
-        Of `brier_decomposition`: brier = miscalibration - discrimination + brier_constant.
+        Those of `brier_decomposition`: brier = miscalibration - discrimination + brier_constant.
     log_loss, log_loss_constant
-        Sum of -log of what was given to the outcomes, by the forecasts and by the best constant.
+        Sum of -log of the outcomes' probabilities, by the forecasts and by the best constant.
     """
 
     forecast: str
@@ -393,7 +395,7 @@ class Errors(BesideConstants):
         return replace(self, **{name: value / self.rounds for name, value in sums.items()})
 
     def broken_bounds(self) -> list[str]:
-        """Every inequality between the measures that does not hold, in words; empty if all is well."""
+        """The inequalities between measures that do not hold, in words; empty if all hold."""
         lower, distance = "lower distance", "distance to calibration"
         chain: list[tuple[str, float | None, str, float | None]] = [
             ("½ smCE", self.smooth / 2, lower, self.lower_distance_high),
@@ -408,23 +410,23 @@ class Errors(BesideConstants):
 
 
 def all_errors(
-    forecast: str, forecasts: Floats, outcomes: Outcomes, *, budget: float, bins: int
+    forecast: str, forecasts: Floats, outcomes: OutcomesOrShares, *, budget: float, bins: int
 ) -> tuple[Errors, Floats]:
-    """Every measure of a column of forecasts, and the witness of its distance; inf makes that exact."""
-    found, witness = summarize(forecasts, outcomes, budget=budget)
+    """Every measure of a column of forecasts, and the witness of its distance, exact for the budget inf."""
+    summary, witness = summarize(forecasts, outcomes, budget=budget)
     lower = lower_calibration_distance(forecasts, outcomes)
     parts = brier_decomposition(forecasts, outcomes, normalize=False)
-    rounds, ones, counts = found["rounds"], found["ones"], count_shares(forecasts, outcomes)[0]
+    rounds, ones, counts = summary["rounds"], summary["ones"], count_shares(forecasts, outcomes)[0]
     errors = Errors(
         forecast=forecast,
-        **found,
+        **summary,
         ece_bins=expected_error_of_counts(counts, bins),
         cumulative=cumulative_error_of_counts(counts),
         two_bin=rounds * (two_bin_error_of_counts(counts) / counts.total),
         smooth=smooth_error_of_counts(counts),
-        lower_distance_low=min(lower.lower, found["distance_high"]),
-        # it is at most the distance, which may be known more exactly
-        lower_distance_high=min(lower.upper, found["distance_high"]),
+        lower_distance_low=min(lower.lower, summary["distance_high"]),
+        # the lower distance is at most the distance, whose bound may be better
+        lower_distance_high=min(lower.upper, summary["distance_high"]),
         miscalibration=parts.miscalibration,
         discrimination=parts.discrimination,
         log_loss=cross_entropy(forecasts, outcomes),
@@ -470,9 +472,9 @@ def package_figures(
 
 
 def unkept(inequalities: Iterable[tuple[str, float | None, str, float | None]], rounds: int) -> list[str]:
-    """In words, each (name, value, name of what it may not exceed, its value) that does not hold.
+    """The inequalities that do not hold, in words. Each has a name and a value, and those that bound them.
 
-    The values are sums of so many rounded terms; None stands for what is not known.
+    The values are sums of so many rounded terms; None stands for a value that is not known.
     """
     slack = 1e-9 * rounds + 1e-9
     return [

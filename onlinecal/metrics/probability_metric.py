@@ -14,7 +14,7 @@ from typing import Any
 from river import metrics, stats
 
 from onlinecal.measures import CalibrationMonitor, Interval
-from onlinecal.measures.counts import CRUMB, Tallies, not_counted
+from onlinecal.measures.counts import LEAST_PART, Tallies, not_counted
 from onlinecal.measures.scores import (
     cumulative_error_of_counts,
     expected_error_of_counts,
@@ -255,10 +255,10 @@ class BinSums:
     def _revert(self, forecast: float, outcome: float, times: float) -> None:
         place = bisect_right(self._edges, forecast) - 1
         rounds, _ = self._sums.get(place, (0.0, 0.0))
-        if rounds < times * (1.0 - CRUMB):
+        if rounds < times * (1.0 - LEAST_PART):
             raise not_counted(forecast, outcome)
         self._count(forecast, outcome, -times)
-        if self._sums[place][0] <= CRUMB * times:
+        if self._sums[place][0] <= LEAST_PART * times:
             del self._sums[place]
 
     @property

@@ -100,7 +100,7 @@ FUNCTIONS = m.functional_multicalibration_error
         (m.lower_calibration_distance, ONE, {"n_nodes": 1}, "n_nodes must be .* got 1"),
         (COUNTS, ([0.5], [1], [-1]), {}, "ones.*-1 at row 0"),
         (COUNTS, ([0.5], [1.5], [1]), {}, "zeros.*1.5 at row 0"),
-        (COUNTS, ([0.5], [0], [0]), {}, "no round"),
+        (COUNTS, ([0.5], [0], [0]), {}, "at least one round"),
         (COUNTS, ([0.5, 0.6], [1], [1]), {}, "values and zeros"),
         (m.smooth_calibration_error_from_counts, ([0.5], [-1], [1]), {}, "zeros.*-1 at row 0"),
         (m.CalibrationMonitor, (), {"resolution": 0}, "resolution"),

@@ -9,7 +9,7 @@ import pytest
 
 from onlinecal.measures import cumulative_calibration_error
 from onlinecal.measures.counts import count_shares
-from onlinecal.measures.ranges import MANY, MOST_DRAWS, Walks, chance_of_range
+from onlinecal.measures.ranges import BROWNIAN_VARIANCE, MOST_DRAWS, Walks, chance_of_range
 from onlinecal.measures.scores import cumulative_error_of_counts
 
 RNG = np.random.default_rng(0)
@@ -80,10 +80,12 @@ def test_drawn_walks_are_those_of_independent_rounds(values, rounds):
 @pytest.mark.parametrize("most", [0.002, 0.02, 1.0])
 def test_where_the_limit_is_taken_it_is_no_smaller_than_the_p_value(most):
     values = np.linspace(
-        0.0, most, 1 + math.ceil(MANY / np.mean(np.linspace(0, most) * (1 - np.linspace(0, most))))
+        0.0,
+        most,
+        1 + math.ceil(BROWNIAN_VARIANCE / np.mean(np.linspace(0, most) * (1 - np.linspace(0, most)))),
     )
     variance, games = float((values * (1.0 - values)).sum()), 8000
-    assert variance == pytest.approx(MANY, rel=0.05)
+    assert variance == pytest.approx(BROWNIAN_VARIANCE, rel=0.05)
     sizes = Walks(values, np.ones(len(values))).ranges(np.random.default_rng(3), games)
     found = np.array([chance_of_range(size / math.sqrt(variance)) for size in sizes])
     for level in (0.001, 0.01, 0.05, 0.2, 0.5):

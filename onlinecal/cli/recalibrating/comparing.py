@@ -41,7 +41,7 @@ from onlinecal.cli.recalibrating.scores import (
     worst_group,
 )
 from onlinecal.cli.recalibrating.splitting import LEAST_ROWS, Split, read_split
-from onlinecal.measures.scores import BINS, class_scores, event_scores
+from onlinecal.measures.scores import ECE_BINS, class_scores, event_scores
 from onlinecal.recalibration.classical.linear import ChosenDirichlet, VectorScaling
 from onlinecal.recalibration.classical.temperature import (
     PerClassIsotonic,
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 Fit = Callable[[Part], Map]
 """From a part with labels to a map of parts: their probabilities (n, k), or forecasts (n,)."""
 
-CLASS_MEASURES = ("Brier score", "log loss", "accuracy", f"top-label ECE ({BINS} bins)")
-EVENT_MEASURES = ("Brier score", "log loss", f"ECE ({BINS} bins)")
+CLASS_MEASURES = ("Brier score", "log loss", "accuracy", f"top-label ECE ({ECE_BINS} bins)")
+EVENT_MEASURES = ("Brier score", "log loss", f"ECE ({ECE_BINS} bins)")
 MOST_DIRICHLET = 1_500_000
 """Rows to fit times classes squared, above which Dirichlet calibration would take minutes."""
 MOST_DECISION = 2_000_000

@@ -21,7 +21,7 @@ from onlinecal.measures.decision.losses import loss_norms, row_losses
 from onlinecal.measures.fixed_order import product
 from onlinecal.measures.groups import grid_level
 from onlinecal.measures.lp.level_sets import number_level_sets
-from onlinecal.measures.scores import BINS, log_costs
+from onlinecal.measures.scores import ECE_BINS, log_costs
 
 Score = Callable[[Floats], Floats]
 
@@ -65,14 +65,14 @@ def average(values: Floats) -> Score:
 
 def binned_error(forecasts: Floats, outcomes: NDArray[np.bool_] | NDArray[np.uint8]) -> Score:
     """The expected calibration error of one event in equal bins, of `expected_calibration_error`."""
-    return weighted(by_cell(_bin(forecasts), forecasts - outcomes.astype(np.float64), BINS), mean_bias)
+    return weighted(by_cell(_bin(forecasts), forecasts - outcomes.astype(np.float64), ECE_BINS), mean_bias)
 
 
 def classwise_error(table: Floats, labels: Ints) -> Score:
     """`classwise_calibration_error` in equal bins: a sum over classes."""
     k = table.shape[1]
-    cells = _bin(np.minimum(table, 1.0)) + BINS * np.arange(k)
-    return weighted(by_cell(cells, _residuals(table, labels), BINS * k), mean_bias)
+    cells = _bin(np.minimum(table, 1.0)) + ECE_BINS * np.arange(k)
+    return weighted(by_cell(cells, _residuals(table, labels), ECE_BINS * k), mean_bias)
 
 
 def l2_error(table: Floats, labels: Ints) -> Score:
@@ -169,7 +169,7 @@ def drawn_units(n_rows: int, together: Ints | None) -> int:
 
 
 def _bin(forecasts: Floats) -> Ints:
-    return np.searchsorted(np.arange(BINS) / BINS, forecasts, side="right") - 1
+    return np.searchsorted(np.arange(ECE_BINS) / ECE_BINS, forecasts, side="right") - 1
 
 
 def _residuals(table: Floats, labels: Ints) -> Floats:

@@ -15,7 +15,7 @@ from onlinecal.alarms.worth import unrounded, worth_of
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.elementary import logarithm
-from onlinecal.measures.scores import CLIP
+from onlinecal.measures.scores import LEAST_PROBABILITY
 
 Stakes = NDArray[np.float32]
 
@@ -94,7 +94,7 @@ def settle_bets(
 @compiled
 def log_cost(given: float) -> float:
     """The log loss of an outcome that was given this probability."""
-    return -logarithm(max(given, CLIP))
+    return -logarithm(max(given, LEAST_PROBABILITY))
 
 
 @compiled

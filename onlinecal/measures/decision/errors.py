@@ -5,7 +5,8 @@ averages of hard ones: softmax(s)_a is the chance that a has the largest s_a + g
 noise g, and on the simplex, where coordinates sum to 1, <w_a, q> + g_a is again linear in q. Hence hard and
 soft partitions have the same supremum, and some hard rounding of a soft partition is at least as good.
 
-Y has the predicted distribution p in "predicted" and is the label in "true"; averages over rows throughout.
+In "predicted" losses Y is distributed as p says, in "true" losses it is the label. All averages are over
+rows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from numpy.typing import ArrayLike
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled
 from onlinecal.measures.decision.losses import (
-    MOST_ROWS,
+    MOST_ROWS_IMPROVED,
     Partition,
     check_losses,
     cut_intervals,
@@ -32,7 +33,7 @@ from onlinecal.measures.decision.losses import (
     residuals,
 )
 from onlinecal.measures.fixed_order import (
-    BLOCK,
+    BLOCK_COLUMNS,
     add_inner,
     by_columns,
     fill_product,
@@ -47,23 +48,25 @@ from onlinecal.validation import check_choice, check_count
 Objective = Callable[[Floats], tuple[float, Floats]]
 """From a point to its value and gradient, an array of the point's shape."""
 
-MEMORY = 10
-SUFFICIENT = 1e-4
-"""Share of the first order gain that a step must bring (Armijo)."""
-FLATTER = 0.9
-"""Share of its slope that a step must lose (Wolfe)."""
+MOVES_KEPT = 10
+"""The last moves, from which L-BFGS estimates the inverse Hessian."""
+SUFFICIENT_GAIN = 1e-4
+"""A step must bring at least this share of the first order gain (Armijo)."""
+SLOPE_LEFT = 0.9
+"""After a step the slope along it may be at most this share of what it was (Wolfe)."""
 MOST_TRIALS = 20
-LEAST_GAIN = 1e7 * 2.0**-52
-"""Relative gain below which the climb ends: scipy's default, as the next one."""
+"""Step lengths that are tried in one line search."""
+LEAST_RELATIVE_GAIN = 1e7 * 2.0**-52
+"""The climb ends when the relative gain is smaller; scipy's default."""
 LEAST_SLOPE = 1e-5
-"""Largest entry of the gradient below which it ends."""
+"""The climb ends when no entry of the gradient is larger; scipy's default."""
 
 
 def climb(objective: Objective, start: Floats, max_iterations: int) -> tuple[float, Floats]:
-    """A local maximum, or where the iterations ended: its value and the point.
+    """A local maximum, or the point where the iterations ended: its value and the point.
 
-    scipy's L-BFGS-B calls BLAS and LAPACK, whose last bits differ between machines; where a search has
-    several peaks, another bit can end on another one.
+    This is L-BFGS. scipy's L-BFGS-B calls BLAS and LAPACK, whose last bits differ between machines. If there
+    are several peaks, a difference of one bit can make a search end on another peak.
 
     References
     ----------
@@ -72,7 +75,7 @@ def climb(objective: Objective, start: Floats, max_iterations: int) -> tuple[flo
     """
     point = start
     value, slope = objective(point)
-    pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=MEMORY)
+    pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=MOVES_KEPT)
     for _ in range(max_iterations):
         if np.abs(slope).max() <= LEAST_SLOPE:
             break
@@ -89,7 +92,7 @@ def climb(objective: Objective, start: Floats, max_iterations: int) -> tuple[flo
             pairs.append((moved, change, 1.0 / curvature))
         gain = (higher - value) / max(abs(higher), abs(value), 1.0)
         point, value, slope = point + moved, higher, ahead
-        if gain <= LEAST_GAIN:
+        if gain <= LEAST_RELATIVE_GAIN:
             break
     return value, point
 
@@ -99,7 +102,7 @@ def _dot(first: Floats, second: Floats) -> float:
 
 
 def _direction(slope: Floats, pairs: deque[tuple[Floats, Floats, float]]) -> Floats:
-    """The two loops over the last moves: the slope times an estimate of the inverse Hessian."""
+    """The slope times an estimate of the inverse Hessian, by two loops over the last moves."""
     direction = slope
     weights = []
     for moved, change, inverse in reversed(pairs):
@@ -117,25 +120,26 @@ def _direction(slope: Floats, pairs: deque[tuple[Floats, Floats, float]]) -> Flo
 def _line(
     objective: Objective, point: Floats, value: float, direction: Floats, rise: float, step: float
 ) -> tuple[float, float, Floats]:
-    """A step along the direction that gains enough and ends where it is flatter; its value and gradient."""
+    """A step length that meets both of Wolfe's conditions, and the value and the gradient there."""
     low, high = 0.0, math.inf
     best = (0.0, value, direction)
     for _ in range(MOST_TRIALS):
-        found, slope = objective(point + step * direction)
-        if found > best[1]:
-            best = (step, found, slope)
-        if found < value + SUFFICIENT * step * rise:
+        reached, slope = objective(point + step * direction)
+        if reached > best[1]:
+            best = (step, reached, slope)
+        if reached < value + SUFFICIENT_GAIN * step * rise:
             high = step
-        elif _dot(slope, direction) > FLATTER * rise:
+        elif _dot(slope, direction) > SLOPE_LEFT * rise:
             low = step
         else:
-            return step, found, slope
+            return step, reached, slope
         step = (low + high) / 2.0 if high < math.inf else 2.0 * low
     return best
 
 
 SCALES = (5.0, 20.0, 2.0)
-"""Sizes of the first weights, in turn: from blurred to sharp partitions."""
+"""Sizes of the first weights, used in turn: small ones make blurred partitions, large ones sharp
+partitions."""
 
 N_STARTS = 9
 MAX_ITERATIONS = 60
@@ -144,7 +148,7 @@ MAX_SWEEPS = 20
 N_DIRECTIONS = 8
 
 
-class Found(NamedTuple):
+class WorstPartition(NamedTuple):
     """A partition and its error."""
 
     error: float
@@ -171,13 +175,13 @@ def soft_errors(table: Floats, residual: Floats) -> Objective:
 def _fill_slope(
     weights: Floats, rows: Floats, columns: Floats, errors: Floats, error_columns: Floats, slope: Floats
 ) -> float:
-    """f; its gradient is added to `slope`. Block by block, twice: first the R_a, then the slopes."""
+    """The value f; its gradient is added to `slope`. One pass over blocks sums R_a, another the slopes."""
     n = rows.shape[0]
     n_actions, n_classes = weights.shape
     members = np.empty((n_actions, n))
     biases = np.zeros((n_actions, n_classes))
-    for start in range(0, n, BLOCK):
-        stop = min(n, start + BLOCK)
+    for start in range(0, n, BLOCK_COLUMNS):
+        stop = min(n, start + BLOCK_COLUMNS)
         part = members[:, start:stop]
         fill_product(weights, columns[:, start:stop], part)
         soften(part)
@@ -191,9 +195,9 @@ def _fill_slope(
         value += math.sqrt(square)
         for c in range(n_classes):
             biases[a, c] /= max(math.sqrt(square), 1e-300) * n
-    pulls = np.empty((n_actions, BLOCK))
-    for start in range(0, n, BLOCK):
-        stop = min(n, start + BLOCK)
+    pulls = np.empty((n_actions, BLOCK_COLUMNS))
+    for start in range(0, n, BLOCK_COLUMNS):
+        stop = min(n, start + BLOCK_COLUMNS)
         pull = pulls[:, : stop - start]
         fill_product(biases, error_columns[:, start:stop], pull)
         for r in range(stop - start):
@@ -214,43 +218,44 @@ def search(
     rng: np.random.Generator,
     n_starts: int = N_STARTS,
     max_iterations: int = MAX_ITERATIONS,
-) -> Found:
-    """The worst partition found, a lower bound on the supremum; one region is all there is for one action.
+) -> WorstPartition:
+    """The worst partition that a search finds; its error is a lower bound on the supremum.
 
-    Climbs start from random weights. The highest end is the worst soft partition. For the worst hard one,
-    which is found exactly for two classes, each end is rounded: as it is, and with Gumbel noise on its
-    scores. From each end's best rounding a local search goes on, one action's weights at a time along a
-    direction, exactly; in tables of a dozen rows another one, one or two rows at a time.
+    Climbs start from random weights. The highest end is the worst soft partition. For two classes the worst
+    hard partition is found exactly. Otherwise each end is rounded, as it is and with Gumbel noise on its
+    scores. A local search starts from the best rounding of each end: it moves the weights of one action along
+    a direction, to the exact optimum. In tables of a dozen rows another one follows, which moves one or two
+    rows at a time.
     """
     shape = n_actions, table.shape[1]
     if n_actions == 1:
         whole = Partition(np.zeros(shape), hard)
-        return Found(error_of(whole(table), residual), whole)
+        return WorstPartition(error_of(whole(table), residual), whole)
     if hard and table.shape[1] == 2:
-        return Found(*cut_intervals(table, residual, n_actions))
+        return WorstPartition(*cut_intervals(table, residual, n_actions))
     objective = soft_errors(table, residual)
     starts = (SCALES[start % len(SCALES)] * rng.standard_normal(shape) for start in range(n_starts))
     ends = [climb(objective, weights, max_iterations) for weights in starts]
     ends.sort(key=lambda end: -end[0])
     if not hard:
-        return Found(ends[0][0], Partition(ends[0][1], hard=False))
-    best = Found(-1.0, Partition(np.zeros(shape), hard=True))
+        return WorstPartition(ends[0][0], Partition(ends[0][1], hard=False))
+    best = WorstPartition(-1.0, Partition(np.zeros(shape), hard=True))
     for _, weights in ends:
         noise = rng.gumbel(size=(N_ROUNDINGS, n_actions, 1))
         rounded = [weights, *(weights + shift for shift in noise)]
         errors = [error_of(Partition(candidate, hard=True)(table), residual) for candidate in rounded]
         first = int(np.argmax(errors))
-        found = improve(table, residual, rounded[first], errors[first], rng)
-        if len(table) <= MOST_ROWS:
-            error, separating = improve_rows(table, residual, found.partition.weights)
-            found = Found(error, Partition(separating, hard=True))
-        best = max(best, found, key=lambda found: found.error)
+        improved = improve(table, residual, rounded[first], errors[first], rng)
+        if len(table) <= MOST_ROWS_IMPROVED:
+            error, separating = improve_rows(table, residual, improved.partition.weights)
+            improved = WorstPartition(error, Partition(separating, hard=True))
+        best = max(best, improved, key=lambda candidate: candidate.error)
     return best
 
 
 def improve(
     table: Floats, residual: Floats, weights: Floats, error: float, rng: np.random.Generator
-) -> Found:
+) -> WorstPartition:
     """Local search from a hard partition: the best shift of one action's weights, while any helps."""
     weights = weights.copy()
     n_actions, n_classes = weights.shape
@@ -263,13 +268,13 @@ def improve(
                 if gained > error * (1.0 + 1e-12):
                     moved = weights.copy()
                     moved[action] += shift * direction
-                    # the rows on the boundary decide whether rounding kept what was promised
+                    # rounding may put rows on the boundary on the other side, so the error is computed anew
                     truth = error_of(Partition(moved, hard=True).members(columns).T, residual)
                     if truth > error:
                         weights, error = moved, truth
         if error <= before * (1.0 + 1e-9):
             break
-    return Found(error, Partition(weights, hard=True))
+    return WorstPartition(error, Partition(weights, hard=True))
 
 
 def _directions(n_classes: int, rng: np.random.Generator) -> list[Floats]:
@@ -281,12 +286,11 @@ def _directions(n_classes: int, rng: np.random.Generator) -> list[Floats]:
 def best_shift(
     columns: Floats, residual: Floats, weights: Floats, action: int, direction: Floats
 ) -> tuple[float, float]:
-    """The best error over all t when t times a direction is added to one action's weights, and that t.
+    """The largest error over all t when t times a direction is added to one action's weights, and that t.
 
-    The table is given by columns, (C, n), what it is wrong by as rows, (n, C).
-
-    A row belongs to the action for t above (slope > 0) or below (slope < 0) one threshold; the error is
-    evaluated between each two thresholds by cumulative sums.
+    The table is given by columns, (C, n), the residuals p - Y by rows, (n, C). A row belongs to the action
+    for t above (slope > 0) or below (slope < 0) one threshold. Cumulative sums give the error between any two
+    neighbouring thresholds.
     """
     n = len(residual)
     *scores, slopes = product(np.concatenate([weights, direction[None]]), columns)
@@ -333,7 +337,7 @@ PARTITIONS: tuple[PartitionKind, ...] = get_args(PartitionKind)
 
 
 def decision_loss_gap(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike) -> Floats:
-    """How far the loss that Bayes decision makers expect is from the loss they get, relative to the loss.
+    """The gap between the losses that Bayes decision makers expect and get, relative to the size of the loss.
 
     |E l(predicted Y, d(p)) - E l(Y, d(p))| / max_a ||l(., a)||_2 for each loss table l, d its Bayes decision.
 
@@ -433,17 +437,17 @@ def decision_calibration_error(
     n_actions
         K, at least 1.
     partition
-        "soft": softmax of the scores, climbed by gradient from several starts. "hard": the largest score
-        wins; climbed, rounded and searched around, which takes longer and finds more. Both have the same
-        supremum.
+        "soft": b_a is the softmax of the scores; gradients are climbed from several starts. "hard": the
+        largest score wins; the ends of the climbs are rounded and improved, which takes longer and finds
+        more. Both have the same supremum.
     seed
         Of the starts.
 
     Returns
     -------
     float
-        An average over rows, from 0 to sqrt(2). Exact for two classes; with more, the largest found, so a
-        lower bound on the supremum.
+        An average over rows, from 0 to sqrt(2). It is exact for two classes. For more it is the largest gap
+        that was found, a lower bound on the supremum.
 
     Raises
     ------

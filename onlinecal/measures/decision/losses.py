@@ -1,6 +1,6 @@
-"""What decisions by class probabilities cost, and partitions of the simplex into regions of actions.
+"""The costs of decisions by class probabilities, and partitions of the simplex into regions of actions.
 
-Averages over rows throughout.
+All averages are over rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.fixed_order import (
-    BLOCK,
+    BLOCK_COLUMNS,
     by_columns,
     fill_product,
     inner,
@@ -78,7 +78,7 @@ def error_of(members: Floats, residual: Floats) -> float:
 
 
 def cut_intervals(table: Floats, residual: Floats, n_actions: int) -> tuple[float, Partition]:
-    """The largest error of K regions when there are two classes, exactly, and a hard partition that has it.
+    """The exact largest error of K regions when there are two classes, and a hard partition that has it.
 
     Regions are then intervals of the second class's probability, and any K neighbouring intervals are the
     regions of K lines. With S the prefix sums of p - Y in that order the error is sqrt(2) times the sum of
@@ -180,7 +180,7 @@ def decision_losses(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLi
 
 
 def mean_losses(table: Floats, labels: Ints, tables: Floats, counts: Floats) -> DecisionLosses:
-    """The same of checked rows that count so often, (n,), and tables (n_losses, K, C)."""
+    """The same for checked rows with weights `counts`, (n,), and tables (n_losses, K, C)."""
     predicted, true = np.zeros(len(tables)), np.zeros(len(tables))
     _add_losses(by_columns(table), labels, counts, np.ascontiguousarray(tables), predicted, true)
     rows = float(counts.sum())
@@ -188,7 +188,7 @@ def mean_losses(table: Floats, labels: Ints, tables: Floats, counts: Floats) -> 
 
 
 def row_losses(table: Floats, labels: Ints, tables: Floats) -> tuple[Ints, Floats, Floats]:
-    """Of each loss and row the decision, its expected loss and the loss that came, each (n_losses, n)."""
+    """For each loss and row the decision, its expected loss and the loss that came, each (n_losses, n)."""
     decisions, least = _cheapest(table, tables)
     which = np.arange(len(decisions))[:, None]
     return decisions, least, tables[which, decisions, labels[None, :]]
@@ -226,7 +226,7 @@ def _cheapest(table: Floats, tables: Floats) -> tuple[Ints, Floats]:
 
 @kernel_part
 def lowest(scores: Floats, column: int) -> int:
-    """The row that has the least of a column, of equals the first."""
+    """The row with the least entry of a column, of equals the first."""
     best = 0
     for a in range(1, scores.shape[0]):
         if scores[a, column] < scores[best, column]:
@@ -237,9 +237,9 @@ def lowest(scores: Floats, column: int) -> int:
 @compiled
 def _fill_cheapest(columns: Floats, tables: Floats, decisions: Ints, least: Floats) -> None:
     n = columns.shape[1]
-    expected = np.empty((tables.shape[1], BLOCK))
-    for start in range(0, n, BLOCK):
-        stop = min(n, start + BLOCK)
+    expected = np.empty((tables.shape[1], BLOCK_COLUMNS))
+    for start in range(0, n, BLOCK_COLUMNS):
+        stop = min(n, start + BLOCK_COLUMNS)
         part = columns[:, start:stop]
         for i in range(tables.shape[0]):
             scores = expected[:, : stop - start]
@@ -254,10 +254,10 @@ def _fill_cheapest(columns: Floats, tables: Floats, decisions: Ints, least: Floa
 def _add_losses(
     columns: Floats, labels: Ints, counts: Floats, tables: Floats, predicted: Floats, true: Floats
 ) -> None:
-    """Sums over rows of the losses of the cheapest actions, as predicted and as they were; block by block."""
-    expected = np.empty((tables.shape[1], BLOCK))
-    for start in range(0, columns.shape[1], BLOCK):
-        stop = min(columns.shape[1], start + BLOCK)
+    """Sums over rows of the losses of the cheapest actions, as predicted and as they came."""
+    expected = np.empty((tables.shape[1], BLOCK_COLUMNS))
+    for start in range(0, columns.shape[1], BLOCK_COLUMNS):
+        stop = min(columns.shape[1], start + BLOCK_COLUMNS)
         part = columns[:, start:stop]
         scores = expected[:, : stop - start]
         for i in range(tables.shape[0]):
@@ -283,7 +283,7 @@ def confidence_width(
     For all losses with K actions, Theorem 2.1 with its constants: each of the K regions is an intersection of
     K half-spaces, of dimension at most d = 2 K (C + 1) log2(3K), so its bias is off by at most
     sqrt(C) (2 sqrt(2 (ln 2 + d ln(e n / d)) / n) + sqrt(2 ln(C / delta) / n)) in l2. For a list of losses,
-    Hoeffding's inequality: sqrt(4 ln(2 n_losses / delta) / n). At most sqrt(2), the largest error there is.
+    Hoeffding's inequality: sqrt(4 ln(2 n_losses / delta) / n). It is at most sqrt(2), as errors are.
 
     Parameters
     ----------
@@ -313,13 +313,13 @@ def confidence_width(
     return min(math.sqrt(2.0), n_actions * math.sqrt(n_classes) * (2.0 * complexity + chance))
 
 
-MOST_ROWS = 12
-"""Rows up to which this is worth its time: there are (n K)^2 / 2 changes of two rows."""
+MOST_ROWS_IMPROVED = 12
+"""Tables with more rows are not improved row by row: there are (n K)^2 / 2 changes of two rows."""
 
 
 def separate(table: Floats, actions: Ints, n_actions: int) -> Floats | None:
     """Weights (K, C) with which every row's action has the largest score, by 1; None if there are none."""
-    # here only: it takes longer to load than all the rest
+    # it is imported only here, since it takes longer to load than all the rest
     from scipy.optimize import linprog
 
     n_classes = table.shape[1]
@@ -338,10 +338,10 @@ def separate(table: Floats, actions: Ints, n_actions: int) -> Floats | None:
 
 
 def improve_rows(table: Floats, residual: Floats, weights: Floats) -> tuple[float, Floats]:
-    """Take the best realisable change of one or two rows' actions, while any raises the error.
+    """Take the best possible change of one or two rows' actions, as long as one raises the error.
 
-    Moving scores along a line cannot reach a partition that differs in rows on two sides. Here the assignment
-    of rows to actions is what moves, and a linear program says whether linear scores can make it.
+    Moving scores along a line cannot reach a partition that differs in rows on two sides. So this search
+    changes the assignment of rows to actions, and a linear program says whether linear scores can make it.
     """
     values, place = np.unique(table, axis=0, return_inverse=True)
     sums = np.zeros_like(values)
@@ -357,7 +357,7 @@ def improve_rows(table: Floats, residual: Floats, weights: Floats) -> tuple[floa
         for row in (0, 1):
             tried[which, changes[:, 2 * row]] = changes[:, 2 * row + 1]
         members = tried[:, None, :] == np.arange(n_actions)[:, None]
-        # row after row: a sum in a fixed order
+        # row after row, so that the order of the sum is fixed
         biases = np.zeros((len(changes), n_actions, table.shape[1]))
         for row, total in enumerate(sums):
             biases += members[:, :, row, None] * total
@@ -365,16 +365,16 @@ def improve_rows(table: Floats, residual: Floats, weights: Floats) -> tuple[floa
         for best in np.argsort(-errors, kind="stable"):
             if errors[best] <= error * (1.0 + 1e-12):
                 return error, weights
-            found = separate(values, tried[best], n_actions)
-            if found is not None:
-                error, weights, actions = float(errors[best]), found, tried[best]
+            separating = separate(values, tried[best], n_actions)
+            if separating is not None:
+                error, weights, actions = float(errors[best]), separating, tried[best]
                 break
         else:
             return error, weights
 
 
 def _changes(n: int, n_actions: int) -> Ints:
-    """All (row, action, row, action) with different rows; a move of one row is among them."""
+    """All (row, action, row, action) with different rows; changes of one row are among them."""
     pairs, both = combinations(range(n), 2), list(np.ndindex(n_actions, n_actions))
-    changes = [(one, action, other, its) for one, other in pairs for action, its in both]
+    changes = [(row, action, other, other_action) for row, other in pairs for action, other_action in both]
     return np.array(changes, np.int64).reshape(-1, 4)

@@ -1,4 +1,4 @@
-"""What decisions by a jittered threshold promise to cost, and what they cost: the sums of Theorem 4c."""
+"""The promised and the realised costs of decisions by a jittered threshold, as in Theorem 4c."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ThresholdCosts(NamedTuple):
     Attributes
     ----------
     promised
-        What they were to cost, had outcomes come as often as was forecast.
+        The cost if outcomes came as often as was forecast.
     realised
-        What they did cost.
+        The cost with the outcomes that came.
     """
 
     promised: float
@@ -32,8 +32,8 @@ def threshold_costs(
 ) -> ThresholdCosts:
     """What it costs on average to act on p >= threshold + U, with U uniform on [-width/2, width/2].
 
-    To act in vain costs `threshold`, not to act when it would have helped 1 - `threshold`: the threshold is
-    where both cost the same. Costs are the means over U.
+    Acting in vain costs `threshold`. Not acting when it would have helped costs 1 - `threshold`. So acting
+    and not acting have the same expected cost where p is the threshold. Costs are means over U.
 
     Parameters
     ----------

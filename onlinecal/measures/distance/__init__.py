@@ -1,4 +1,4 @@
-"""Distance to calibration: exact, in a bracket, from below, and for several classes."""
+"""Distance to calibration: the exact distance, brackets, the lower distance, and several classes."""
 
 from __future__ import annotations
 

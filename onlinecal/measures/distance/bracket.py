@@ -7,14 +7,17 @@ With outcomes 0 and 1:
 3. Searches below growing cutoffs raise the lower end, and end with the exact distance if one arrives.
 
 With outcomes between 0 and 1 (shares, ties, rates) the distance is NP-hard to find (Qiao, 2026): rounds of
-one outcome can be dealt in order, but here nearly every round has an outcome of its own. Both ends are proven
-all the same.
+one outcome can be dealt in order, but here nearly every round has an outcome of its own. Both ends of the
+bracket are proven all the same.
 
-- From below: an outcome y as 1 - y of a round with outcome 0 and y of one with outcome 1. The parts may part,
-  so their lower distance is at most the distance.
-- From above: the best pooling of neighbouring forecasts, and level sets of other calibrated sequences, each
-  set moved to the mean of its outcomes.
-- From both sides: outcomes rounded to 0 and 1. That changes the distance by at most what was rounded off.
+- The lower end reads an outcome y as 1 - y of a round with outcome 0 and y of one with outcome 1. These two
+  parts may be moved apart, so their lower distance is at most the distance.
+- The upper end is the best pooling of neighbouring forecasts, or has level sets of other calibrated
+sequences,
+  each moved to the mean of its outcomes.
+- Both ends may come from outcomes rounded to 0 and 1. That changes the distance by at most the sum of what
+was
+  rounded off.
 """
 
 from __future__ import annotations
@@ -36,11 +39,11 @@ from onlinecal.measures.distance.pooling import pooling
 from onlinecal.measures.smooth import smooth_error_of_counts
 from onlinecal.validation import check_count, check_probability, share_of
 
-Groups = NDArray[np.intp]
+GroupNumbers = NDArray[np.intp]
 """A number for each round, the same within a level set."""
 
 
-def share_bounds(counts: Counts, effort: float) -> tuple[float, float, Groups]:
+def share_bounds(counts: Counts, effort: float) -> tuple[float, float, GroupNumbers]:
     """Lower and upper end from counts alone, and the groups (K,) of forecast values that attain the upper."""
     relaxation = relax(counts, nodes_allowed(effort))
     cuts = pooling(prefix_sums(counts))
@@ -54,11 +57,11 @@ def share_bounds(counts: Counts, effort: float) -> tuple[float, float, Groups]:
     return min(relaxation.lower, upper), upper, (pooled, alone)[costs.index(upper)]
 
 
-def sequence_of(outcomes: Floats, groups: Groups) -> Floats:
+def sequence_of(outcomes: Floats, groups: GroupNumbers) -> Floats:
     """The calibrated sequence with these level sets, (T,): each round at the mean outcome of its group.
 
-    Groups whose means are the same float are one level set; its mean, that of all their rounds, is theirs up
-    to rounding.
+    Groups whose means are the same float become one level set, whose mean differs from theirs by rounding
+    alone.
     """
     while True:
         values = group_means(outcomes, groups)
@@ -69,7 +72,7 @@ def sequence_of(outcomes: Floats, groups: Groups) -> Floats:
 
 
 def rounded_outcomes(forecasts: Floats, outcomes: Floats) -> tuple[NDArray[np.uint8], float]:
-    """Outcomes rounded to 0 and 1, (T,), and what was rounded off in all; ties go up and down in turns."""
+    """Outcomes rounded to 0 and 1, (T,), and how far in all; ties are rounded up and down in turns."""
     whole = (outcomes > 0.5).astype(np.uint8)
     ties = np.flatnonzero(outcomes == 0.5)
     whole[ties[np.argsort(forecasts[ties], kind="stable")][::2]] = 1
@@ -88,17 +91,17 @@ class Interval(Shown):
 
 
 class CalibrationMonitor(Tallies):
-    """Counts a stream of settled forecasts and answers how far from calibrated it is, at any time.
+    """Counts a stream of settled forecasts and says how far from calibrated it is, at any time.
 
     Forecasts are counted by exact value while there are at most `resolution` distinct ones: nothing is lost
-    for a forecaster that uses a grid. Further values are counted at the nearest multiple of 1/resolution. How
-    far they were moved in all is kept in `moved` and added to every bracket, since the distance to
-    calibration changes by no more than the forecasts do.
+    for a forecaster that uses a grid. Further values are counted at the nearest multiple of 1/resolution. The
+    sum of these moves is kept in `moved` and widens every bracket, since the distance to calibration changes
+    by no more than the forecasts do.
 
     Parameters
     ----------
     resolution
-        Distinct forecasts counted exactly; memory is at most twice as many counts and one.
+        How many distinct forecasts are counted exactly; memory has at most twice as many counts and one more.
 
     Attributes
     ----------
@@ -130,10 +133,10 @@ class CalibrationMonitor(Tallies):
         self._count(check_probability(forecast, "forecast"), share_of(outcome))
 
     def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> None:
-        """Count rounds, each array of shape (T,); in memory and bracket the same as one by one.
+        """Count rounds, each array of shape (T,), with the same result as one by one.
 
-        With outcomes between 0 and 1 the same up to rounding. Errors are those of `update`, and one for
-        forecasts that are all 0 or 1 beside outcomes that are not, which look swapped.
+        With outcomes between 0 and 1 it is the same up to rounding. Errors are those of `update`, and one if
+        forecasts are all 0 or 1 beside outcomes that are not: then the arguments look swapped.
         """
         counts, p, _ = count_shares(forecasts, outcomes)
         index = np.searchsorted(counts.values, p)
@@ -153,8 +156,8 @@ class CalibrationMonitor(Tallies):
         normalize
             False: sums over rounds. True: divided by the number of rounds.
         budget, rtol
-            As for `onlinecal.measures.calibration_distance`. Of little use with outcomes between 0 and 1, of
-            which sums are kept only: the upper end is that of the best pooling of neighbouring forecasts.
+            As for `onlinecal.measures.calibration_distance`. They are of little use with outcomes between 0
+            and 1, of which only sums are kept: the upper end is the best pooling of neighbouring forecasts.
         """
         if self.n_rounds == 0:
             return Interval(0.0, 0.0)
@@ -162,13 +165,13 @@ class CalibrationMonitor(Tallies):
         if not counts.are_whole:
             lower, upper, _ = share_bounds(counts, budget)
             return self._widened(lower, upper, self.moved, normalize)
-        found = bracket(counts, [conditional_means(counts)], budget, rtol)
-        return self._widened(found.lower, found.upper, self.moved, normalize)
+        ends = bracket(counts, [conditional_means(counts)], budget, rtol)
+        return self._widened(ends.lower, ends.upper, self.moved, normalize)
 
     def smooth_calibration_error(self, normalize: bool = True) -> Interval:
-        """A bracket of the smooth calibration error of all rounds so far, one point if nothing was moved.
+        """A bracket of the smooth calibration error of all rounds so far; its ends meet if nothing was moved.
 
-        An average over rounds; with normalize=False their sum.
+        It is an average over rounds, and with normalize=False a sum.
         """
         if self.n_rounds == 0:
             return Interval(0.0, 0.0)

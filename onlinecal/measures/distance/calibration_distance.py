@@ -23,7 +23,7 @@ from onlinecal.tables.columns import check_probabilities, check_same_length
 from onlinecal.validation import check_choice, check_number
 
 Method = Literal["auto", "exact", "bracket"]
-Rows = NDArray[np.intp]
+RowNumbers = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,22 +72,23 @@ def calibration_distance(
     method
         "exact": the distance itself, however long it takes: a fifth of a second for a thousand rounds, some
         seconds for ten thousand on a grid, much longer for as many distinct forecasts that are nearly
-        calibrated. "bracket": a lower and an upper bound, with the work that `budget` allows; they meet if it
-        suffices, and then `exact` is known too. "auto": the same, and where it is quicker the plain lattice.
-        That gives the distance, nearly always for up to a thousand rounds.
-        With outcomes between 0 and 1 there is a bracket only: the distance is NP-hard to find then.
+        calibrated. "bracket": a lower and an upper bound, with the work that `budget` allows; if it suffices
+        they meet, and then `exact` is known, too. "auto": the same, but the plain lattice where that is
+        quicker, which gives the exact distance. That is nearly always so for up to a thousand rounds.
+        With outcomes between 0 and 1 there is only a bracket, since the distance is NP-hard to find then.
     normalize
         False: sums over rounds. True: divided by T.
     look_ahead
-        A second sequence of probabilities, shape (T,), tried as the start of a witness: the points to which
-        an online forecaster charged its rounds.
+        A second sequence of probabilities, shape (T,), such as the points to which an online forecaster
+        charged its rounds. Its level sets are tried as a start for a witness.
     budget
-        Work that improves a bracket, in steps and not in time, so that answers repeat on every machine: 1
-        allows for 25 million level sets while rounding and 200 million lattice points in searches, which take
-        from one to three seconds if all are needed. Whatever it is, the rounds are sorted and looked at a
-        fixed number of times, which gives a bracket already and takes about a second per million rounds.
+        Work that improves a bracket, in steps and not in time, so that answers are the same on every machine:
+        1 allows for 25 million level sets while rounding and 200 million lattice points in searches, which
+        take from one to three seconds if all are needed. Whatever the budget is, the rounds are sorted and
+        looked at a fixed number of times, which gives a first bracket and takes about a second per million
+        rounds.
     rtol
-        A bracket with upper - lower <= rtol * upper is good enough; work stops there.
+        Work stops as soon as upper - lower <= rtol * upper.
 
     Returns
     -------
@@ -155,7 +156,7 @@ def calibration_distance_from_counts(
     zeros, ones
         Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
     method, normalize, budget, rtol
-        As for `calibration_distance`, like errors.
+        As for `calibration_distance`, and so are the errors.
     """
     check_options(method, budget, rtol)
     counts = check_counts(values, zeros, ones)
@@ -173,11 +174,11 @@ def _of_shares(
     sequences = [sequence_of(y, pools[np.searchsorted(counts.values, p)])]
     if ahead is not None:
         sequences.append(sequence_of(y, np.unique(ahead, return_inverse=True)[1]))
-    whole, off = rounded_outcomes(p, y)
+    whole, rounded_off = rounded_outcomes(p, y)
     uppers = [math.fsum(np.abs(p - q)) for q in sequences]
     if min(uppers) - lower > max(rtol * lower, deduction(len(p))):
         near = calibration_distance(p, whole, "bracket", budget=budget, rtol=rtol)
-        lower = max(lower, near.lower - off)
+        lower = max(lower, near.lower - rounded_off)
         sequences.append(sequence_of(y, np.unique(near.witness, return_inverse=True)[1]))
         uppers.append(math.fsum(np.abs(p - sequences[-1])))
     upper = min(uppers)
@@ -195,22 +196,22 @@ def _answer(
 
 def _measured(
     counts: Counts,
-    rounds: tuple[Rows, Rows],
+    rounds: tuple[RowNumbers, RowNumbers],
     starts: list[Levels],
     method: Method,
     normalize: bool,
     budget: float,
     rtol: float,
 ) -> CalibrationDistance:
-    """The answer for a history whose rounds with outcome 0, and with 1, are these rows by forecast."""
+    """The answer for a history; `rounds` are the rows with outcome 0 and with outcome 1, by forecast."""
     if method == "exact":
         budget, rtol = math.inf, 0.0
-    found = bracket(counts, starts, budget, rtol, plain=method != "bracket")
-    return _answer(found.lower, found.upper, found.is_exact, deal(found.levels, *rounds), normalize)
+    ends = bracket(counts, starts, budget, rtol, plain=method != "bracket")
+    return _answer(ends.lower, ends.upper, ends.is_exact, deal(ends.levels, *rounds), normalize)
 
 
 def check_options(method: str, budget: float, rtol: float) -> None:
-    """ValueError for a method that there is not, or numbers out of range."""
+    """ValueError for an unknown method, or for numbers out of range."""
     check_choice(method, get_args(Method), "method")
     check_number(budget, "budget", 0.0, math.inf, "(]", "a positive number")
     check_number(rtol, "rtol", 0.0, math.inf, "[]", "a number of at least 0")

@@ -1,21 +1,21 @@
-"""The exact distance for thousands of rounds: only the part of the lattice that a cheap path can use.
+"""The exact distance for thousands of rounds, on the part of the lattice that a cheap path can use.
 
 The relaxation's potentials turn the cost of every level set into a reduced cost that is never negative: a
 level set of r zeros and s ones at v = s/(r+s) costs
 
     sum f0_i(v) + sum f1_j(v) - r u0(v) - s u1(v),    f_i(v) = |forecast_i - v| - u(forecast_i) + u(v) >= 0,
 
-more than its share of the lower bound. A path is as far above the lower bound as its reduced costs, its
-excess, add up to. So all paths below a cutoff are found by extending only lattice points reached below it; if
-none arrives at the end, the cutoff itself is a proven addition to the lower bound. Steps, the level sets, are
-taken in the order of their value v.
+more than its share of the lower bound. The sum of a path's reduced costs, its *excess*, is how far its cost
+is above the lower bound. So all paths below a cutoff are found by extending only lattice points that are
+reached below it. If none arrives at the end, the cutoff itself is a proven addition to the lower bound.
+Steps, which are level sets, are taken in the order of their value v.
 
 For a fixed v, the excess f_i(v) of a round falls and then rises along the sorted forecasts: the starts from
 which r zeros (or s ones) fit into the room that the cutoff leaves are an interval, found by bisection.
 
-A path from the end, exact up to half the cutoff, comes first. It tells how much excess every lattice point
-still has ahead (half the cutoff, where it did not arrive), and the path from the start need not go on from
-points for which the two together exceed the cutoff.
+A search from the end, exact up to half the cutoff, comes first. It gives the least excess that is still ahead
+of every lattice point; points that it did not reach have at least half the cutoff ahead. The search from the
+start need not go on from points whose excess so far and ahead exceeds the cutoff.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from onlinecal.measures.distance.fractional.relaxation import Relaxation
 from onlinecal.measures.distance.levels import Levels, first_fractions, next_fraction, walk_back
 
 Flags = NDArray[np.int32]
-Side = tuple[Floats, Floats, Floats, Floats]
+OutcomeRounds = tuple[Floats, Floats, Floats, Floats]
 """The rounds of one outcome, sorted: forecasts (n,), potentials (n,), prefix sums of both (n + 1,) each."""
-Sides = tuple[Side, Side]
-Pools = tuple[Floats, Flags]
-"""Of each lattice point the least excess, infinite where it is not reached, and the last step, or -1."""
+BothOutcomes = tuple[OutcomeRounds, OutcomeRounds]
+PointPools = tuple[Floats, Flags]
+"""For each lattice point the least excess, infinite where it is not reached, and the last step, or -1."""
 
-BLOCK = 32
-"""Rows whose least excess is kept together."""
-WINDOW_WORK = 200
+BLOCK_ROWS = 32
+"""So many rows form a block, whose least excess is kept."""
+FITTING_WORK = 200
 """Finding where a step fits takes about as long as looking at so many lattice points."""
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """A level set of r zeros and s ones at v = s/(r + s).
 
-    How many forecasts of either outcome are at most v, the potentials there, and the excess of the set less
-    that of its rounds; its number among the steps that are kept.
+    `below0` and `below1` are how many forecasts of either outcome are at most v, `u0` and `u1` the potentials
+    there. `slack` is the excess of the set less that of its rounds; `number` is its place among kept steps.
     """
 
     r: int
@@ -67,9 +67,9 @@ Functions = tuple[Floats, Floats, Floats]
 
 
 class Ahead(NamedTuple):
-    """No more than the excess from a point on to the end, in rows as of `_Reached`; at points in no row.
+    """Lower bounds on the excess from points to the end, in rows as in `_Reached`.
 
-    And the most excess that a path may have in all.
+    `elsewhere` is the bound for points in no row, and `cutoff` the most excess that a path may have in all.
     """
 
     excess: Floats
@@ -81,12 +81,21 @@ class Ahead(NamedTuple):
 
 
 class Points(NamedTuple):
-    """Lattice points that paths reach, a row for so many rounds: room to work in.
+    """Lattice points that paths reach, with a row for each number of rounds, and room to work in.
 
-    rows (5, T + 1) has the offset, start and width of each row and its first and last point reached; the
-    least excess of its points so far and ahead (T + 1,); the same of blocks of rows; what the zeros and the
-    ones of a step cost; and how many entries are in use, the nearest row that paths go on from, the farthest
-    reached, the work, and how much is allowed (5,).
+    Attributes
+    ----------
+    rows
+        Offset, start and width of each row, and its first and last point that was reached, (5, T + 1).
+    least, ahead
+        For each row the least excess of its points so far, and from them to the end, (T + 1,).
+    block_least, block_ahead
+        The same for blocks of rows.
+    zero_costs, one_costs
+        The costs of the zeros and of the ones of a step.
+    state
+        How many entries are in use, the nearest row that paths go on from, the farthest row that was reached,
+        the work done and the work allowed, (5,).
     """
 
     rows: Ints
@@ -99,12 +108,12 @@ class Points(NamedTuple):
     state: Ints
 
 
-OFFSET, START, WIDTH, FIRST, LAST = range(5)
-USED, NEAREST, FARTHEST, WORK, MOST_WORK = range(5)
+ROW_OFFSET, ROW_START, ROW_WIDTH, ROW_FIRST, ROW_LAST = range(5)
+ENTRIES_USED, NEAREST_ROW, FARTHEST_ROW, WORK_DONE, WORK_ALLOWED = range(5)
 
 
 @kernel_part
-def prefix_excess(side: Side, i: int, v: float, below: int, u: float) -> float:
+def prefix_excess(side: OutcomeRounds, i: int, v: float, below: int, u: float) -> float:
     """Sum of f(v) over the first i rounds of one outcome; `below` of them have a forecast of at most v."""
     _, _, sums, lifts = side
     distance = v * i - sums[i] if i <= below else v * (2 * below - i) + sums[i] - 2.0 * sums[below]
@@ -112,13 +121,15 @@ def prefix_excess(side: Side, i: int, v: float, below: int, u: float) -> float:
 
 
 @kernel_part
-def step_excess(side: Side, i: int, size: int, v: float, below: int, u: float) -> float:
+def step_excess(side: OutcomeRounds, i: int, size: int, v: float, below: int, u: float) -> float:
     """Sum of f(v) over rounds i..i+size-1 of one outcome."""
     return prefix_excess(side, i + size, v, below, u) - prefix_excess(side, i, v, below, u)
 
 
 @kernel_part
-def fitting_starts(side: Side, size: int, v: float, below: int, u: float, room: float) -> tuple[int, int]:
+def fitting_starts(
+    side: OutcomeRounds, size: int, v: float, below: int, u: float, room: float
+) -> tuple[int, int]:
     """First and last i for which rounds i..i+size-1 have a total excess of at most `room` (empty: 1, 0)."""
     rounds, potentials, _, _ = side
     n = len(rounds)
@@ -159,11 +170,13 @@ def fitting_starts(side: Side, size: int, v: float, below: int, u: float, room: 
 
 
 @kernel_part
-def fitting_window(sides: Sides, step: Step, room: float, points: Points) -> tuple[int, int, int, int]:
+def fitting_window(
+    sides: BothOutcomes, step: PathStep, room: float, points: Points
+) -> tuple[int, int, int, int]:
     """First and last numbers of zeros, and of ones, from which a step may fit; an empty range if it cannot.
 
-    The first look gives the step all the room. The second takes off what the points that then come into
-    question need at least before and after the step.
+    The first look gives the step all the room. The second subtracts the least excess before and after the
+    step of the points that the first look leaves.
     """
     left, size, (zeros, ones) = room, step.r + step.s, sides
     a_first, a_last, b_first, b_last = 1, 0, 1, 0
@@ -176,9 +189,9 @@ def fitting_window(sides: Sides, step: Step, room: float, points: Points) -> tup
         b_first, b_last = fitting_starts(ones, step.s, step.v, step.below1, step.u1, left)
         if b_first > b_last:
             return 1, 0, 1, 0
-        least, last = np.inf, min(a_last + b_last, points.state[FARTHEST])
-        for k in range((a_first + b_first) // BLOCK, last // BLOCK + 1):
-            shifted = k + size // BLOCK
+        least, last = np.inf, min(a_last + b_last, points.state[FARTHEST_ROW])
+        for k in range((a_first + b_first) // BLOCK_ROWS, last // BLOCK_ROWS + 1):
+            shifted = k + size // BLOCK_ROWS
             if shifted < len(points.block_least):
                 onward = min(points.block_ahead[shifted], points.block_ahead[shifted + 1])
                 least = min(least, points.block_least[k] + onward)
@@ -187,10 +200,10 @@ def fitting_window(sides: Sides, step: Step, room: float, points: Points) -> tup
 
 
 @kernel_part
-def make_room(pools: Pools, points: Points, row: int, column: int, end: int) -> Pools:
+def make_room(pools: PointPools, points: Points, row: int, column: int, end: int) -> PointPools:
     """Make a row long enough to hold `column` (at most `end`), moving it to the end of the pools."""
-    (reached, last_step), rows, used = pools, points.rows, points.state[USED]
-    old_start, old_width = rows[START, row], rows[WIDTH, row]
+    (reached, last_step), rows, used = pools, points.rows, points.state[ENTRIES_USED]
+    old_start, old_width = rows[ROW_START, row], rows[ROW_WIDTH, row]
     if old_width == 0:
         first, last = max(0, column - 8), min(end, column + 8)
     else:
@@ -206,19 +219,19 @@ def make_room(pools: Pools, points: Points, row: int, column: int, end: int) -> 
         longer[:used], longer_steps[:used] = reached[:used], last_step[:used]
         reached, last_step = longer, longer_steps
     for j in range(old_width):
-        reached[used + old_start - first + j] = reached[rows[OFFSET, row] + j]
-        last_step[used + old_start - first + j] = last_step[rows[OFFSET, row] + j]
-    rows[OFFSET, row], rows[START, row], rows[WIDTH, row] = used, first, width
-    points.state[USED] = used + width
+        reached[used + old_start - first + j] = reached[rows[ROW_OFFSET, row] + j]
+        last_step[used + old_start - first + j] = last_step[rows[ROW_OFFSET, row] + j]
+    rows[ROW_OFFSET, row], rows[ROW_START, row], rows[ROW_WIDTH, row] = used, first, width
+    points.state[ENTRIES_USED] = used + width
     return reached, last_step
 
 
 def points_for(n_zeros: int, n_ones: int, work_limit: float) -> Points:
-    """Room to work in, made here: numba takes long to compile what makes arrays."""
+    """Room to work in. It is made outside of kernels, since numba compiles the making of arrays slowly."""
     n_rows = n_zeros + n_ones + 1
-    n_blocks = (n_rows - 1) // BLOCK + 1
+    n_blocks = (n_rows - 1) // BLOCK_ROWS + 1
     rows = np.zeros((5, n_rows), dtype=np.int64)
-    rows[FIRST], rows[LAST] = n_ones + 1, -1
+    rows[ROW_FIRST], rows[ROW_LAST] = n_ones + 1, -1
     least, block_least, block_ahead = (np.full(n, np.inf) for n in (n_rows, n_blocks, n_blocks + 1))
     costs = np.empty(n_zeros + 1), np.empty(n_ones + 1)
     state = np.array([0, 0, 0, 0, int(min(max(work_limit, 0), 2**62))])
@@ -233,22 +246,22 @@ def look_ahead(ahead: Ahead, points: Points) -> None:
         for j in range(ahead.offsets[n], ahead.offsets[n] + ahead.widths[n]):
             least = min(least, ahead.excess[j])
         points.ahead[n] = least
-        points.block_ahead[n // BLOCK] = min(points.block_ahead[n // BLOCK], least)
+        points.block_ahead[n // BLOCK_ROWS] = min(points.block_ahead[n // BLOCK_ROWS], least)
 
 
 @kernel_part
 def extend_rows(
-    pools: Pools, points: Points, ahead: Ahead, step: Step, window: tuple[int, int, int, int]
-) -> tuple[Pools, bool]:
-    """Take a step from the points of a window, row after row; whether any point was reached more cheaply.
+    pools: PointPools, points: Points, ahead: Ahead, step: PathStep, window: tuple[int, int, int, int]
+) -> tuple[PointPools, bool]:
+    """Take a step from the points of a window, row after row, and say whether any point became cheaper.
 
-    What its zeros and ones cost is in `points`. Where no more work is allowed, rows are left out.
+    The costs of its zeros and ones are in `points`. When no more work is allowed, rows are left out.
     """
     n0, n1 = len(points.zero_costs) - 1, len(points.one_costs) - 1
     rows, state, s, size = points.rows, points.state, step.s, step.r + step.s
     (reached, last_step), (a_first, a_last, b_first, b_last), improved = pools, window, False
-    for n in range(max(state[NEAREST], a_first + b_first), a_last + b_last + 1):
-        if n > state[FARTHEST] or state[WORK] > state[MOST_WORK]:
+    for n in range(max(state[NEAREST_ROW], a_first + b_first), a_last + b_last + 1):
+        if n > state[FARTHEST_ROW] or state[WORK_DONE] > state[WORK_ALLOWED]:
             break
         target = n + size
         limit = ahead.cutoff - points.ahead[target]
@@ -256,18 +269,18 @@ def extend_rows(
             continue
         # no later step is flatter: points that are too high do not reach the end
         top = n1 - ((n0 + n1 - n) * s + size - 1) // size
-        first = max(b_first, n - a_last, rows[FIRST, n])
-        last = min(b_last, n - a_first, rows[LAST, n], top)
-        state[WORK] += max(0, last - first + 1)
-        here = rows[OFFSET, n] - rows[START, n]
+        first = max(b_first, n - a_last, rows[ROW_FIRST, n])
+        last = min(b_last, n - a_first, rows[ROW_LAST, n], top)
+        state[WORK_DONE] += max(0, last - first + 1)
+        here = rows[ROW_OFFSET, n] - rows[ROW_START, n]
         for b in range(first, last + 1):
             excess = reached[here + b] + points.zero_costs[n - b] + points.one_costs[b]
             if excess > limit:
                 continue
             b2 = b + s
-            column = b2 - rows[START, target]
-            inside = 0 <= column < rows[WIDTH, target]
-            if inside and excess >= reached[rows[OFFSET, target] + column]:
+            column = b2 - rows[ROW_START, target]
+            inside = 0 <= column < rows[ROW_WIDTH, target]
+            if inside and excess >= reached[rows[ROW_OFFSET, target] + column]:
                 continue
             onward = ahead.elsewhere
             if 0 <= b2 - ahead.starts[target] < ahead.widths[target]:
@@ -276,28 +289,30 @@ def extend_rows(
                 continue
             if not inside:
                 reached, last_step = make_room((reached, last_step), points, target, b2, n1)
-            place = rows[OFFSET, target] + b2 - rows[START, target]
+            place = rows[ROW_OFFSET, target] + b2 - rows[ROW_START, target]
             reached[place] = excess
             last_step[place] = step.number
             improved = True
-            state[FARTHEST] = max(state[FARTHEST], target)
-            rows[FIRST, target] = min(rows[FIRST, target], b2)
-            rows[LAST, target] = max(rows[LAST, target], b2)
+            state[FARTHEST_ROW] = max(state[FARTHEST_ROW], target)
+            rows[ROW_FIRST, target] = min(rows[ROW_FIRST, target], b2)
+            rows[ROW_LAST, target] = max(rows[ROW_LAST, target], b2)
             points.least[target] = min(points.least[target], excess)
-            block = target // BLOCK
+            block = target // BLOCK_ROWS
             points.block_least[block] = min(points.block_least[block], excess)
     return (reached, last_step), improved
 
 
 @kernel_part
-def take_step(sides: Sides, pools: Pools, points: Points, ahead: Ahead, step: Step) -> tuple[Pools, bool]:
-    """Take a step from wherever it fits, also from points that it reaches itself; whether it fits at all."""
+def take_step(
+    sides: BothOutcomes, pools: PointPools, points: Points, ahead: Ahead, step: PathStep
+) -> tuple[PointPools, bool]:
+    """Take a step from every point where it fits, also those that it reaches; and whether it fits at all."""
     zeros, ones = sides
     n1, n_rounds, size = len(ones[0]), len(zeros[0]) + len(ones[0]), step.r + step.s
     state, fits = points.state, False
     done = (len(zeros[0]) + 1, -1, n1 + 1, -1)
     while True:
-        state[WORK] += WINDOW_WORK
+        state[WORK_DONE] += FITTING_WORK
         window = fitting_window(sides, step, ahead.cutoff - step.slack, points)
         a_first, a_last, b_first, b_last = window
         if a_first > a_last or (
@@ -310,36 +325,42 @@ def take_step(sides: Sides, pools: Pools, points: Points, ahead: Ahead, step: St
             points.zero_costs[a] = step.slack + excess
         for b in range(b_first, b_last + 1):
             points.one_costs[b] = step_excess(ones, b, step.s, step.v, step.below1, step.u1)
-        state[WORK] += a_last - a_first + b_last - b_first + 2
-        # no later step is flatter: a row of points too high for it to reach the end is finished
-        while state[NEAREST] < state[FARTHEST]:
-            row = state[NEAREST]
-            if points.rows[FIRST, row] <= n1 - ((n_rounds - row) * step.s + size - 1) // size:
+        state[WORK_DONE] += a_last - a_first + b_last - b_first + 2
+        # no later step is flatter: a row is finished when its points are too high to reach the end by this
+        # step
+        while state[NEAREST_ROW] < state[FARTHEST_ROW]:
+            row = state[NEAREST_ROW]
+            if points.rows[ROW_FIRST, row] <= n1 - ((n_rounds - row) * step.s + size - 1) // size:
                 break
-            state[NEAREST] += 1
+            state[NEAREST_ROW] += 1
         pools, improved = extend_rows(pools, points, ahead, step, window)
-        # points that the step reaches may leave it more room than those it started from
-        if not improved or state[WORK] > state[MOST_WORK]:
+        # the step may have more room from points that it reached than from those where it started
+        if not improved or state[WORK_DONE] > state[WORK_ALLOWED]:
             break
     return pools, fits
 
 
 @compiled
 def extend_paths(
-    sides: Sides, potentials: Functions, step_limits: Ints, ahead: Ahead, points: Points, pools: Pools
-) -> tuple[Pools, Ints, bool]:
+    sides: BothOutcomes,
+    potentials: Functions,
+    step_limits: Ints,
+    ahead: Ahead,
+    points: Points,
+    pools: PointPools,
+) -> tuple[PointPools, Ints, bool]:
     """The least excess of every lattice point that paths below the cutoff reach.
 
-    step_limits: by range of v, the largest step worth trying. Returns the pools, with rows as `points` says:
-    the point of n rounds and b ones is at offset[n] + b - start[n] if 0 <= b - start[n] < width[n]; the steps
-    that fit somewhere, (N, 2) int64; and whether the search is complete.
+    step_limits: by range of v, the largest step worth trying. Returns the pools, the steps that fit
+    somewhere, (N, 2) int64, and whether the search is complete. In the pools the point of n rounds and b ones
+    is at offset[n] + b - start[n] if 0 <= b - start[n] < width[n], with the rows of `points`.
     """
     (zeros, ones), steps = sides, np.empty((1024, 2), dtype=np.int64)
     n0, n1, n_bins = len(zeros[0]), len(ones[0]), len(step_limits)
-    state, (nodes, zero, one) = points.state, potentials
+    state, (nodes, zero_potential, one_potential) = points.state, potentials
     pools = make_room(pools, points, 0, 0, n1)
-    pools[0][points.rows[OFFSET, 0]] = 0.0
-    points.rows[FIRST, 0] = points.rows[LAST, 0] = 0
+    pools[0][points.rows[ROW_OFFSET, 0]] = 0.0
+    points.rows[ROW_FIRST, 0] = points.rows[ROW_LAST, 0] = 0
     points.least[0] = points.block_least[0] = 0.0
     look_ahead(ahead, points)
     n_steps = below0 = below1 = node = 0
@@ -356,12 +377,12 @@ def extend_paths(
                 below1 += 1
             while node < len(nodes) - 2 and nodes[node + 1] < v:
                 node += 1
-            state[WORK] += 4
+            state[WORK_DONE] += 4
             if r <= n0 and s <= n1 and size <= step_limits[bin_of_v]:
                 share = (v - nodes[node]) / (nodes[node + 1] - nodes[node])
-                u0 = zero[node] + share * (zero[node + 1] - zero[node])
-                u1 = one[node] + share * (one[node + 1] - one[node])
-                step = Step(r, s, v, below0, below1, u0, u1, -(r * u0 + s * u1), n_steps)
+                u0 = zero_potential[node] + share * (zero_potential[node + 1] - zero_potential[node])
+                u1 = one_potential[node] + share * (one_potential[node + 1] - one_potential[node])
+                step = PathStep(r, s, v, below0, below1, u0, u1, -(r * u0 + s * u1), n_steps)
                 pools, fits = take_step(sides, pools, points, ahead, step)
                 if fits:
                     if n_steps == len(steps):
@@ -370,24 +391,25 @@ def extend_paths(
                         steps = longer
                     steps[n_steps, 0], steps[n_steps, 1] = r, s
                     n_steps += 1
-            if state[WORK] > state[MOST_WORK]:
+            if state[WORK_DONE] > state[WORK_ALLOWED]:
                 return pools, steps[:n_steps], False
             s, size, next_s, next_size = next_fraction(s, size, next_s, next_size, order)
     return pools, steps[:n_steps], True
 
 
 VALUE_BINS = 64
-"""Ranges of v over which the largest useful step is bounded."""
+"""So many ranges of v have each a bound on the largest useful step."""
 
 SET_UP_WORK = VALUE_BINS
-"""Per forecast value, what bounding the steps takes, in lattice points looked at."""
+"""The work of bounding the steps for each forecast value, in lattice points looked at."""
 
 
 class Search(NamedTuple):
-    """What a search below a cutoff came to, and the lattice points times steps that it looked at.
+    """The result of a search below a cutoff, and the lattice points times steps that it looked at.
 
-    The levels are a nearest perfectly calibrated sequence if its excess over the lower bound is within the
-    cutoff. Without them, the cutoff is a proven excess if the search is complete.
+    The levels are those of a nearest perfectly calibrated sequence, if its excess over the lower bound is
+    within the cutoff. If there are none and the search is complete, every sequence has at least the cutoff as
+    excess.
     """
 
     levels: Levels | None
@@ -396,7 +418,7 @@ class Search(NamedTuple):
 
 
 class _Reached(NamedTuple):
-    """Lattice points that paths reach, with steps; `excess` and `last_step` are flat, as `points` says."""
+    """Lattice points that paths reach, with steps; `excess` and `last_step` are flat, in rows of `points`."""
 
     excess: Floats
     last_step: Flags
@@ -406,17 +428,17 @@ class _Reached(NamedTuple):
 
     @property
     def work(self) -> int:
-        """What the search took."""
-        return int(self.points.state[WORK])
+        """The work that the search took."""
+        return int(self.points.state[WORK_DONE])
 
     def position(self, n: int, b: int) -> int:
-        """Where the point of n rounds and b ones is, -1 if it is not."""
+        """The place of the point of n rounds and b ones; -1 if it has none."""
         offset, start, width = self.points.rows[:3, n].tolist()
         return int(offset + b - start) if 0 <= b - start < width else -1
 
 
 def rounding_noise(n_rounds: int) -> float:
-    """More than the rounding errors of the excess of a path."""
+    """A bound on the rounding errors of the excess of a path."""
     return n_rounds**2 * 1e-15
 
 
@@ -429,18 +451,20 @@ def search_below(counts: Counts, relaxation: Relaxation, cutoff: float, work_lim
     from_end = _extend(*_mirrored(counts, relaxation), cutoff / 2.0, work_limit, None, np.inf)
     if not from_end.complete:
         return Search(None, False, set_up + from_end.work)
-    found = _extend(counts, relaxation, cutoff, work_limit - from_end.work, from_end, cutoff / 2.0)
-    end = found.position(counts.n_rounds, counts.n_ones)
+    from_start = _extend(counts, relaxation, cutoff, work_limit - from_end.work, from_end, cutoff / 2.0)
+    end = from_start.position(counts.n_rounds, counts.n_ones)
     levels = None
-    if found.complete and end >= 0 and found.last_step[end] >= 0:
+    if from_start.complete and end >= 0 and from_start.last_step[end] >= 0:
         levels = walk_back(
-            counts.n_zeros, counts.n_ones, lambda a, b: found.steps[found.last_step[found.position(a + b, b)]]
+            counts.n_zeros,
+            counts.n_ones,
+            lambda a, b: from_start.steps[from_start.last_step[from_start.position(a + b, b)]],
         )
-    return Search(levels, found.complete, set_up + from_end.work + found.work)
+    return Search(levels, from_start.complete, set_up + from_end.work + from_start.work)
 
 
 def _mirrored(counts: Counts, relaxation: Relaxation) -> tuple[Counts, Relaxation]:
-    """The same history with the two outcomes exchanged: its paths are the old ones, from the end."""
+    """The same history with the two outcomes exchanged: its paths are the old ones, walked from the end."""
     turned = Counts(1.0 - counts.values[::-1], counts.ones[::-1], counts.zeros[::-1])
     return turned, Relaxation(
         relaxation.lower,
@@ -459,7 +483,7 @@ def _extend(
     from_end: _Reached | None,
     unreached: float,
 ) -> _Reached:
-    """Extend paths from the start; `unreached` is the least excess ahead of points that from_end has not."""
+    """Extend paths from the start; `unreached` is the least excess ahead of points that `from_end` lacks."""
     n_rounds = counts.n_rounds
     if from_end is None:
         empty = np.zeros(n_rounds + 1, dtype=np.int64)
@@ -472,10 +496,10 @@ def _extend(
         ahead = Ahead(excess, offsets, starts, widths, float(unreached), float(cutoff))
     points, size = points_for(counts.n_zeros, counts.n_ones, work_limit), 16 * (n_rounds + 1)
     functions = relaxation.nodes, relaxation.zero_potential, relaxation.one_potential
-    nodes, zero, one = (np.ascontiguousarray(values) for values in functions)
+    nodes, zero_potential, one_potential = (np.ascontiguousarray(values) for values in functions)
     (excess, last_step), steps, complete = extend_paths(
         _sides(counts, relaxation),
-        (nodes, zero, one),
+        (nodes, zero_potential, one_potential),
         step_limits(counts, relaxation, cutoff),
         ahead,
         points,
@@ -484,7 +508,7 @@ def _extend(
     return _Reached(excess, last_step, points, steps, complete)
 
 
-def _sides(counts: Counts, relaxation: Relaxation) -> Sides:
+def _sides(counts: Counts, relaxation: Relaxation) -> BothOutcomes:
     rounds = counts.expanded()
     zeros, ones = (relaxation.potential(outcome, rounds[outcome]) for outcome in (0, 1))
     return (
@@ -511,13 +535,14 @@ def step_limits(counts: Counts, relaxation: Relaxation, cutoff: float) -> Ints:
 
 
 def _most_rounds(excess: Floats, masses: Ints, cutoff: float) -> Ints:
-    """How many rounds, the cheapest first, have a total excess of at most the cutoff (rounded up), by row.
+    """How many rounds of each row, the cheapest first, have a total excess within the cutoff (rounded up).
 
     excess (N, K): that of a round with each forecast; masses (K,): rounds with that forecast. Shape (N,).
     """
     order = np.argsort(excess, axis=1)
     excess, masses = np.take_along_axis(excess, order, axis=1), masses[order]
-    # one more forecast, dearer than any: what fits of it is rounded up, too
+    # one more forecast, dearer than any, makes the rule the same for all: the part of it that fits is rounded
+    # up
     totals = np.pad(np.cumsum(excess * masses, axis=1), ((0, 0), (1, 1)), constant_values=(0.0, np.inf))
     rounds = np.pad(np.cumsum(masses, axis=1), ((0, 0), (1, 0)))
     excess = np.pad(excess, ((0, 0), (0, 1)), constant_values=np.inf)

@@ -6,7 +6,7 @@ outcome 1. A cheapest calibrated sequence is monotone within each outcome, so it
 |O_j - v|. Level sets of equal value may be cut into primitive steps (r, s coprime), and taken by increasing
 value the path is convex: only lattice points below the straight line to where it must end can lie on it.
 
-`exact.py` looks at a part of this lattice only, for longer histories.
+For longer histories `exact.py` looks only at a part of this lattice.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Counts, prefix
 from onlinecal.measures.distance.levels import Levels, count_up_to, walk_back
 
-Side = tuple[Floats, Floats]
+SortedRounds = tuple[Floats, Floats]
 """The sorted forecasts of the rounds with one outcome, (n,), and their prefix sums, (n+1,)."""
 
-WORK = 0.005
-"""Of a point that a step starts from: only some are on the way to the end, and they are quick to look at."""
+START_WORK = 0.005
+"""The work for a point that a step starts from, in points that a search looks at. It is small because only
+some points are on the way to the end, and these are quick to look at."""
 
 
 def exact_levels(counts: Counts, steps: Ints | None = None) -> Levels:
@@ -63,8 +64,8 @@ def lattice_work(counts: Counts, limits: Ints) -> float:
     value = (np.arange(len(limits))[:, None] + 0.5) / len(limits)
     zeros, ones = counts.n_zeros + 1 - (1.0 - value) * sizes, counts.n_ones + 1 - value * sizes
     starts = np.maximum(zeros, 0.0) * np.maximum(ones, 0.0) * (sizes <= limits[:, None])
-    # of the numbers up to a size that many are coprime to it
-    return WORK * 6.0 / math.pi**2 * float((starts @ sizes).sum()) / len(limits)
+    # of the numbers up to a size, the share 6/pi^2 is coprime to it
+    return START_WORK * 6.0 / math.pi**2 * float((starts @ sizes).sum()) / len(limits)
 
 
 def primitive_steps(n_zeros: int, n_ones: int) -> Ints:
@@ -78,7 +79,7 @@ def primitive_steps(n_zeros: int, n_ones: int) -> Ints:
 
 @kernel_part
 def fill_costs(sums: Floats, value: float, below: int, out: Floats) -> None:
-    """Fill out[i] = sum of |forecast - value| over the first i rounds; of all, `below` are at most value."""
+    """Fill in the sums of |forecast - value| over the first i rounds; `below` of all are at most value."""
     for i in range(below + 1):
         out[i] = value * i - sums[i]
     for i in range(below + 1, len(sums)):
@@ -86,7 +87,7 @@ def fill_costs(sums: Floats, value: float, below: int, out: Floats) -> None:
 
 
 @compiled
-def path_costs(sides: tuple[Side, Side], steps: Ints) -> Floats:
+def path_costs(sides: tuple[SortedRounds, SortedRounds], steps: Ints) -> Floats:
     """Cost of the cheapest path to each lattice point that a path to the end can use, (n0+1, n1+1).
 
     steps (N, 2) int64 as from `primitive_steps`. Costs are infinite where no such path was needed.
@@ -108,18 +109,18 @@ def path_costs(sides: tuple[Side, Side], steps: Ints) -> Floats:
         for b in range(n1 - s + 1):
             step_costs[b] = one_costs[b + s] - one_costs[b]
         if r == 0:
-            # one round at the value 1; another one may follow it at once
+            # the step is one round at the value 1, and another such step may follow it at once
             for b in range(n1):
                 costs[n0, b + 1] = min(costs[n0, b + 1], costs[n0, b] + step_costs[b])
             continue
-        # so far no step was steeper than (r, s), and none from here on will be flatter
+        # no earlier step was steeper than (r, s), and no later step is flatter
         first = 0
         if s > 0:
             first = max(0, n0 - n1 * r // s)
         for a in range(first, n0 - r + 1):
             top = min(n1 - s, a * s // r, (n1 * r - (n0 - a) * s) // r)
             zero_cost, here, there = zero_costs[a + r] - zero_costs[a], costs[a], costs[a + r, s:]
-            # without a branch, and without a note of the step, the processor takes four points at a time
+            # there is no branch, and the step is not noted, so that the processor takes four points at a time
             for b in range(top + 1):
                 reached = here[b] + (zero_cost + step_costs[b])
                 there[b] = reached if reached < there[b] else there[b]
@@ -127,7 +128,9 @@ def path_costs(sides: tuple[Side, Side], steps: Ints) -> Floats:
 
 
 @compiled
-def step_back(sides: tuple[Side, Side], steps: Ints, costs: Floats, first: int, a: int, b: int) -> int:
+def step_back(
+    sides: tuple[SortedRounds, SortedRounds], steps: Ints, costs: Floats, first: int, a: int, b: int
+) -> int:
     """The row of `steps`, from row `first` on, that ends a cheapest path to the point of a zeros, b ones."""
     best, best_step = np.inf, -1
     for k in range(first, len(steps)):
@@ -143,7 +146,7 @@ def step_back(sides: tuple[Side, Side], steps: Ints, costs: Floats, first: int, 
 
 
 @kernel_part
-def level_cost(side: Side, start: int, end: int, value: float) -> float:
+def level_cost(side: SortedRounds, start: int, end: int, value: float) -> float:
     """Sum of |forecast - value| over the rounds start .. end-1 of one outcome."""
     rounds, sums = side
     middle = min(max(count_up_to(rounds, value), start), end)

@@ -1,8 +1,8 @@
-"""Perfectly calibrated sequences, as level sets, and what it costs to come to them.
+"""Perfectly calibrated sequences, as level sets, and their distances from a history.
 
-A perfectly calibrated q is, for every measure, a list of level sets (zeros, ones): its value is the fraction
-ones/(zeros+ones), an exact rational. Rounds are dealt to level sets in sorted order within each outcome,
-which is the cheapest way to do it: a matching on the line.
+For every measure a perfectly calibrated q is a list of level sets (zeros, ones). The value of a level set is
+the fraction ones/(zeros+ones), an exact rational. Rounds are dealt to level sets in sorted order within each
+outcome, which is the cheapest way: a matching on the line.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Levels:
 
 
 def make_levels(zeros: Ints, ones: Ints) -> Levels:
-    """Level sets from blocks in any order: empty ones dropped, equal values joined.
+    """Level sets from blocks in any order; empty blocks are dropped, and blocks of equal values joined.
 
     Blocks are joined when their values round to the same float. Below 2^26 rounds only equal fractions do. In
-    longer histories the joined set's own fraction lies between the two and rounds to that float as well, so
-    the result is perfectly calibrated either way.
+    longer histories the fraction of the joined set lies between the two and rounds to that float as well, so
+    the result is perfectly calibrated in either case.
     """
     filled = zeros + ones > 0
     zeros, ones = zeros[filled].astype(np.int64), ones[filled].astype(np.int64)
@@ -63,7 +63,7 @@ def conditional_means(counts: Counts) -> Levels:
 
 
 def distance_to(counts: Counts, levels: Levels) -> float:
-    """Sum over rounds of |forecast - level value|, rounds dealt in sorted order within each outcome."""
+    """The sum of |forecast - level value| over rounds, dealt in sorted order within each outcome."""
     values = levels.values
     moved = [
         _transport(counts.values, counts.zeros, values, levels.zeros),
@@ -75,8 +75,8 @@ def distance_to(counts: Counts, levels: Levels) -> float:
 def distance_by_sums(sums: PrefixSums, levels: Levels) -> float:
     """`distance_to` up to the rounding errors of prefix sums, without looking at every forecast.
 
-    In time O(L log K): of the n rounds of an outcome in a level set, those with a forecast of at most its
-    value come first.
+    It takes time O(L log K): among the rounds of an outcome in a level set, those with a forecast of at most
+    its value come first.
     """
     values, last = levels.values, len(sums.values) - 1
     below = np.searchsorted(sums.values, values, side="right")
@@ -133,8 +133,8 @@ def is_perfectly_calibrated(forecasts: ArrayLike, outcomes: ArrayLike) -> bool:
     Returns
     -------
     bool
-        True when each value is the correctly rounded float of the fraction ones/(zeros+ones) of its rounds.
-        With outcomes between 0 and 1: when it is their sum, correctly rounded, divided by their number.
+        True if each value is the correctly rounded float of the fraction ones/(zeros+ones) of its rounds.
+        With outcomes between 0 and 1 it must be their sum, correctly rounded, divided by their number.
 
     Examples
     --------
@@ -151,7 +151,7 @@ def is_perfectly_calibrated(forecasts: ArrayLike, outcomes: ArrayLike) -> bool:
 
 
 def walk_back(a: int, b: int, step_to: Callable[[int, int], Ints]) -> Levels:
-    """The level sets of a path to the point of `a` zeros and `b` ones, by the step that leads to a point."""
+    """The level sets of a path to the point of `a` zeros and `b` ones, from the last step to each point."""
     taken = []
     while a or b:
         r, s = step_to(a, b).tolist()
@@ -190,6 +190,6 @@ def first_fractions(numerator: int, denominator: int, order: int) -> tuple[int, 
 
 @kernel_part
 def next_fraction(s: int, size: int, next_s: int, next_size: int, order: int) -> tuple[int, int, int, int]:
-    """Move one fraction on among those with a denominator of at most `order`."""
+    """The next fraction and the one after it, among those with a denominator of at most `order`."""
     k = (order + size) // next_size
     return next_s, next_size, k * next_s - s, k * next_size - size

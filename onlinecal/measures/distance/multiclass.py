@@ -2,10 +2,12 @@
 
 With soft labels, rows of shares:
 
-- From below: a label y as the share y_j of a round with class j, for every j. The shares may part, so the
-  least cost of making them calibrated is at most the distance; events and potentials bound it from below.
-- From above: any grouping of the rounds, each told the mean label of its group. Groupings are found with
-  labels of one class each, drawn so that neighbouring rounds have each class about as often as they should.
+- The lower end reads a label y as the share y_j of a round with class j, for every j. The shares may be moved
+  apart, so the least cost of making them calibrated is at most the distance. Events and potentials bound it.
+- The upper end is a grouping of the rounds, in which each gets the mean label of its group. Groupings are
+found
+  with labels of one class each, drawn so that neighbouring rounds have each class about as often as they
+  should.
 """
 
 from __future__ import annotations
@@ -25,18 +27,18 @@ from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
 from onlinecal.measures.distance.classes import groupings, potentials, prices
 from onlinecal.measures.distance.classes.groupings import MOST_MERGED, class_frequencies, equal_rows, merged
-from onlinecal.measures.distance.classes.search import Prices, searched, start_at, start_of
+from onlinecal.measures.distance.classes.search import PriceFunction, searched, start_at, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax
 from onlinecal.tables.columns import check_outcome_rows, check_probability_rows
 
 MOST_SUBSETS = 6
-"""Number of classes up to which every set of classes is looked at as one event."""
-NODES = 1500
-"""Of each event's relaxation."""
+"""Up to so many classes, every set of classes is looked at as one event."""
+EVENT_NODES = 1500
+"""Nodes of each event's relaxation."""
 
 
 def drawn(p: Floats, y: Floats) -> Ints:
-    """One class for each round, shape (T,): that most behind its shares, from forecast to forecast."""
+    """One class for each round, shape (T,), in the order of forecasts: the one most behind its shares."""
     labels, behind = np.empty(len(p), np.int64), np.zeros(p.shape[1])
     for t in np.lexsort(p.T[::-1]):
         behind += y[t]
@@ -46,7 +48,7 @@ def drawn(p: Floats, y: Floats) -> Ints:
 
 
 def means_of(y: Floats, groups: NDArray[np.intp]) -> Floats:
-    """The mean label of each round's group, shape (T, k); groups with one and the same mean are one."""
+    """The mean label of each round's group, shape (T, k); groups with the same mean are joined."""
     while True:
         rounds = np.bincount(groups)
         sums = np.column_stack([np.bincount(groups, column) for column in y.T])
@@ -58,16 +60,16 @@ def means_of(y: Floats, groups: NDArray[np.intp]) -> Floats:
 
 
 LOWER_WORK, PRICES_WORK, UPPER_WORK = 2e9, 2e10, 5e8
-"""Operations for a budget of 1: at most some five seconds, and twenty for each of the others."""
-FULL_WORK, GROWTH, MOST_WORK = 5_000, 0.6, 100_000
-"""Rounds up to which the work is in proportion to them, the power of them that it grows with beyond, and from
-which it stays as it is."""
-PARTS, SOFT_PARTS = (0.05, 0.1, 0.5), (0.0, 0.3, 0.3)
-"""Shares of the work at which the potentials, the prices and the search for level sets mostly begin."""
+"""Operations for a budget of 1: about five seconds for potentials, and twenty for each of the others."""
+FULL_WORK_ROUNDS, WORK_POWER, MOST_WORK_ROUNDS = 5_000, 0.6, 100_000
+"""Up to the first number of rounds the work is in proportion to them. From there on it grows with the second
+number as the power, and from the third on it is constant."""
+STAGE_BEGINS, SOFT_STAGE_BEGINS = (0.05, 0.1, 0.5), (0.0, 0.3, 0.3)
+"""Shares of the work that are usually done when the potentials, the prices and the search for sets begin."""
 PRICE_NODES = 500
 """Nodes of each class's relaxation, for prices."""
 SMALL_PROGRAM, SMALL_NODES = 3000, 50
-"""Variables up to which method "auto" tries the exact program, and the nodes of its search tree."""
+"""Method "auto" tries the exact program up to so many variables, with so many nodes of its search tree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +79,7 @@ class MulticlassDistance(Shown):
     Attributes
     ----------
     lower, upper
-        lower <= distance <= upper, both proven; where an integer program found the distance, up to a
+        lower <= distance <= upper, both proven. If an integer program found the distance, it is right up to a
         millionth of it, the solver's tolerance. Sums over rounds, or averages if asked for.
     witness
         A perfectly calibrated sequence at distance `upper`, shape (T, k), in input order. Rounds of one level
@@ -109,37 +111,39 @@ def multiclass_calibration_distance(
 
     q is calibrated if, over the rounds that share a vector, the class frequencies are that vector.
 
-    Lower end: the largest of what is proved by prices of rounds that no level set can be worth more than
-    (a linear program, up to seven classes), by potentials (another, where rounds may be split), and by
-    events: seen through a class or a set of classes, a calibrated q is calibrated in the binary sense. Upper
-    end: level sets made one after the other, beginning with those that the prices rest on, improved along
-    paths and two at a time; groups of equal forecasts, or of the look-ahead points, merged while that helps.
-    With two classes it is twice the binary distance.
+    The lower end is the largest of three proven bounds. The first has prices of rounds such that no level set
+    is worth more than it costs (a linear program, up to seven classes). The second has potentials (a linear
+    program in which rounds may be split). The third has events: for a class or a set of classes as one event,
+    a calibrated q is calibrated in the binary sense. The upper end has level sets that are made one after the
+    other, beginning with those that the prices rest on, and are improved along paths and two at a time; or
+    groups of equal forecasts, or of look-ahead points, merged while that helps. With two classes the distance
+    is twice the binary one.
 
     Parameters
     ----------
     probabilities
         Shape (T, k), rows with sum 1.
     labels
-        Class numbers 0..k-1, shape (T,); or soft labels, rows of shares with sum 1, shape (T, k). Calibrated
-        is then that over the rounds that share a vector the mean label is that vector. `upper` is attained by
-        such a sequence; `lower` holds also if rounds may be divided among vectors, each class's share for
-        itself, which is what certificates of soft labels speak of.
+        Class numbers 0..k-1, shape (T,); or soft labels, rows of shares with sum 1, shape (T, k). With soft
+        labels q is calibrated if, over the rounds that share a vector, the mean label is that vector. `upper`
+        is attained by such a sequence; `lower` also holds if rounds may be divided among vectors, each
+        class's share for itself, as in the certificates of soft labels.
     normalize
         False: sums over rounds. True: divided by T.
     look_ahead
-        A second sequence of probabilities, shape (T, k), tried as a grouping: the points to which an online
-        forecaster charged its rounds.
+        A second sequence of probabilities, shape (T, k), such as the points to which an online forecaster
+        charged its rounds. It is tried as a grouping.
     budget
-        Work, counted in steps, so that answers repeat. With 1, and a history of five thousand rounds, the
-        potentials get about five seconds, the prices, level sets and pairs of them some twenty each, and each
-        binary distance one. Fewer rounds get less in proportion, more rounds more, with their power 0.6 up to
-        a hundred thousand: with four classes the default takes two or three minutes for so many, and with
-        .02 a tenth of that, for a bracket that is wider.
+        Work, counted in steps, so that answers are the same on every machine. With a budget of 1 and a
+        history of five thousand rounds, the potentials get about five seconds, the prices, the level sets and
+        pairs of level sets some twenty seconds each, and each binary distance one second. Fewer rounds get
+        less work in proportion; more rounds get more, with their power 0.6, up to a hundred thousand. With
+        four classes the default takes two or three minutes for a hundred thousand rounds, and .02 a tenth of
+        that, for a bracket that is wider.
     method
         "exact": an integer program over the values that a level set can have, exact up to the solver's
-        tolerance of 1e-6; up to twenty rounds or so take seconds at most, and time grows exponentially.
-        "bracket": a lower and an upper bound. "auto": a bracket, and the exact distance where that is quick.
+        tolerance of 1e-6. Up to about twenty rounds it takes seconds at most, and time grows exponentially.
+        "bracket": a lower and an upper bound. "auto": a bracket, and the exact distance if that is quick.
     progress
         Called with the share of the work that is done, rising to 1. None: a call that takes more than
         fifteen seconds says on stderr, at every tenth, how far it is. Ctrl-C ends it.
@@ -158,8 +162,8 @@ def multiclass_calibration_distance(
     Examples
     --------
     >>> p = [[0.5, 0.3, 0.2], [0.4, 0.4, 0.2]]
-    >>> found = multiclass_calibration_distance(p, [0, 1])
-    >>> round(found.lower, 9), round(found.upper, 9)
+    >>> distance = multiclass_calibration_distance(p, [0, 1])
+    >>> round(distance.lower, 9), round(distance.upper, 9)
     (0.8, 0.8)
     """
     p, y = check_outcome_rows(probabilities, labels)
@@ -174,9 +178,9 @@ def multiclass_calibration_distance(
         if method == "exact":
             raise ValueError(f"method must be 'auto' or 'bracket' with soft labels, got {method!r}")
         y = y / y.sum(axis=1, keepdims=True)
-    if method == "exact" and p.shape[1] > potentials.MOST_CLASSES:
+    if method == "exact" and p.shape[1] > potentials.MOST_MESH_CLASSES:
         raise ValueError(
-            f"method must be 'auto' or 'bracket' for more than {potentials.MOST_CLASSES} classes, "
+            f"method must be 'auto' or 'bracket' for more than {potentials.MOST_MESH_CLASSES} classes, "
             f"got 'exact' with {p.shape[1]}"
         )
     if p.shape[1] == 2:
@@ -191,15 +195,15 @@ def multiclass_calibration_distance(
 
 
 def work_for(rounds: int) -> float:
-    """The work for so many rounds, in shares of that for FULL_WORK."""
-    share = min(rounds, MOST_WORK) / FULL_WORK
-    return min(share, share**GROWTH)
+    """The work for so many rounds, in shares of that for FULL_WORK_ROUNDS."""
+    share = min(rounds, MOST_WORK_ROUNDS) / FULL_WORK_ROUNDS
+    return min(share, share**WORK_POWER)
 
 
 def _of_several(
     p: Floats, y: NDArray[Any], ahead: Floats | None, budget: float, method: Method, tell: Tell
 ) -> tuple[float, Floats, bool]:
-    """The lower end, a witness of the upper end, and whether that is the distance."""
+    """The lower end, a witness of the upper end, and whether the witness is at the exact distance."""
     k, share, is_soft = p.shape[1], work_for(len(p)), y.ndim == 2
     labels = drawn(p, y) if is_soft else y
 
@@ -215,19 +219,19 @@ def _of_several(
     upper, lower = _distance(p, best), _lower_by_events(p, y, budget)
     if method != "exact" and _met(lower, upper):
         return lower, best, False
-    found, starts = None, [start_of(p)]
-    pricings: list[Prices] = []
-    begin, priced, searching = SOFT_PARTS if is_soft else PARTS
-    if k <= potentials.MOST_CLASSES:
+    dual, starts = None, [start_of(p)]
+    pricings: list[PriceFunction] = []
+    begin, priced, searching = SOFT_STAGE_BEGINS if is_soft else STAGE_BEGINS
+    if k <= potentials.MOST_MESH_CLASSES:
         work = share * budget * LOWER_WORK
         mesh = potentials.mesh_for(k, len(p), work)
-        found = potentials.best_potentials(mesh, p, y, work, part_of(tell, begin, priced))
-        lower, pricings = max(lower, found.bound(p, y)), [found.at]
+        dual = potentials.best_potentials(mesh, p, y, work, part_of(tell, begin, priced))
+        lower, pricings = max(lower, dual.bound(p, y)), [dual.at]
         work, told_part = share * budget * PRICES_WORK, part_of(tell, priced, searching)
-        whole = None if is_soft else prices.best_prices(p, y, found.at(p), work, told_part)
-        if whole is not None:
-            lower = max(lower, whole.bound)
-            starts.insert(0, start_at(prices.plan_of(whole, y), whole.kinds.values))
+        pricing = None if is_soft else prices.best_prices(p, y, dual.at(p), work, told_part)
+        if pricing is not None:
+            lower = max(lower, pricing.bound)
+            starts.insert(0, start_at(prices.plan_of(pricing, y), pricing.kinds.values))
     elif not is_soft:
         pricings = [_class_prices(p, y)]
     if pricings:
@@ -238,17 +242,17 @@ def _of_several(
                 best, upper = witness, reached
             if _met(lower, upper):
                 break
-    if method != "bracket" and found is not None and not is_soft:
-        nearest = _exact(p, y, found, upper, method)
+    if method != "bracket" and dual is not None and not is_soft:
+        nearest = _exact(p, y, dual, upper, method)
         if nearest is not None:
             return lower, min((best, nearest), key=lambda q: _distance(p, q)), True
     return lower, best, False
 
 
 def _lower_by_events(p: Floats, y: NDArray[Any], budget: float) -> float:
-    """The largest lower end of the binary distance of the forecasts that any of some classes comes.
+    """The largest lower bound from binary distances of events: that one of some classes comes.
 
-    With soft labels it holds also if rounds may be divided.
+    With soft labels it also holds if rounds may be divided.
     """
     k, is_soft = p.shape[1], y.ndim == 2
 
@@ -257,15 +261,15 @@ def _lower_by_events(p: Floats, y: NDArray[Any], budget: float) -> float:
         if not is_soft:
             return calibration_distance(event, np.isin(y, classes), budget=budget).lower
         counts = count_shares(event, np.minimum(y[:, classes].sum(axis=1), 1.0))[0]
-        return relax(counts, NODES).lower
+        return relax(counts, EVENT_NODES).lower
 
     singles = [binary((c,)) for c in range(k)]
     best = max(sum(singles), 2 * max(singles))
     if k <= MOST_SUBSETS:
         for size in range(2, k // 2 + 1):
             best = max([best, *(2 * binary(classes) for classes in combinations(range(k), size))])
-    # less what rounding may have added to a row's share, and so to what it can cost
-    return max(0.0, best - potentials.ROUNDING * len(p)) if is_soft else best
+    # rounding may have added a little to a row's share, and so to its cost
+    return max(0.0, best - potentials.CLASS_POTENTIAL_ROUNDING * len(p)) if is_soft else best
 
 
 def _met(lower: float, upper: float) -> bool:
@@ -273,9 +277,9 @@ def _met(lower: float, upper: float) -> bool:
 
 
 def _exact(
-    p: Floats, y: NDArray[np.int64], found: potentials.Potentials, upper: float, method: Method
+    p: Floats, y: NDArray[np.int64], dual: potentials.Potentials, upper: float, method: Method
 ) -> Floats | None:
-    """The nearest witness; None if that takes too long, ValueError if "exact" was asked for."""
+    """The nearest witness. If that takes too long: None, or ValueError if "exact" was asked for."""
     size = groupings.n_candidates(y, p.shape[1]) * len(p)
     if size > (groupings.MOST_CANDIDATES if method == "exact" else 100 * SMALL_PROGRAM):
         if method == "exact":
@@ -284,8 +288,8 @@ def _exact(
                 f"the integer program would have some {size:.1g} variables"
             )
         return None
-    gap = upper - math.fsum(found.of_rounds(p, y))
-    values = groupings.useful(p, y, groupings.candidates(y, p.shape[1]), found, gap)
+    gap = upper - math.fsum(dual.of_rounds(p, y))
+    values = groupings.useful(p, y, groupings.candidates(y, p.shape[1]), dual, gap)
     is_small = len(values) * len(p) <= SMALL_PROGRAM
     if method != "exact" and not is_small:
         return None
@@ -293,7 +297,7 @@ def _exact(
     return None if groups is None else class_frequencies(y, groups, p.shape[1])
 
 
-def _class_prices(p: Floats, y: NDArray[np.int64]) -> Prices:
+def _class_prices(p: Floats, y: NDArray[np.int64]) -> PriceFunction:
     """Potentials from the binary relaxation of each class: u_j(v) = sum over c of that of c at v_c."""
     each = []
     for c, column in enumerate(p.T):
@@ -302,7 +306,7 @@ def _class_prices(p: Floats, y: NDArray[np.int64]) -> Prices:
 
     def prices(v: Floats) -> Floats:
         no, yes = (
-            np.column_stack([one.potential(outcome, v[:, c]) for c, one in enumerate(each)])
+            np.column_stack([relaxation.potential(outcome, v[:, c]) for c, relaxation in enumerate(each)])
             for outcome in (0, 1)
         )
         return np.asarray(no.sum(axis=1, keepdims=True) - no + yes)
@@ -313,15 +317,15 @@ def _class_prices(p: Floats, y: NDArray[np.int64]) -> Prices:
 def _of_two(
     p: Floats, y: NDArray[Any], ahead: Floats | None, budget: float, method: Method
 ) -> tuple[float, Floats, bool]:
-    """Two classes: twice the binary distance, whose bracket is far tighter."""
+    """The same for two classes: twice the binary distance, whose bracket is far tighter."""
     second = np.minimum(p[:, 1], 1.0)
     if y.ndim == 2:
         pooled = calibration_distance(second, np.minimum(y[:, 1], 1.0)).witness
         return _lower_by_events(p, y, budget), means_of(y, equal_rows(pooled[:, None])), False
     guide = None if ahead is None else np.minimum(ahead[:, 1], 1.0)
-    found = calibration_distance(second, y, method, look_ahead=guide, budget=budget)
-    witness = class_frequencies(y, np.unique(found.witness, return_inverse=True)[1], 2)
-    return 2.0 * found.lower, witness, found.exact is not None
+    binary = calibration_distance(second, y, method, look_ahead=guide, budget=budget)
+    witness = class_frequencies(y, np.unique(binary.witness, return_inverse=True)[1], 2)
+    return 2.0 * binary.lower, witness, binary.exact is not None
 
 
 def _distance(p: Floats, q: Floats) -> float:

@@ -1,9 +1,11 @@
 """A bracket of the distance to calibration of a history with outcomes 0 and 1, made narrower step by step.
 
 The relaxation proves a lower end, and level sets that are known beforehand attain an upper end. Rounding
-fractional level sets to real ones lowers the upper end; searches below growing cutoffs raise the lower end,
-and end with the exact distance if one arrives. Each is begun small and goes on in turns, with about as much
-work as the other has had: neither costs much where the other would have been enough.
+fractional level sets to real ones lowers the upper end. Searches below growing cutoffs raise the lower end,
+and if one arrives it has the exact distance. Both begin with little work and go on in turns, each with about
+as much work as the other has had: so neither costs much if the other alone would have been enough.
+
+Invariant: lower <= distance <= upper at any time, and `levels` attain the upper end, up to rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.counts import Counts, PrefixSums, merged, prefix_sums
 from onlinecal.measures.distance.exact import rounding_noise, search_below, step_limits
 from onlinecal.measures.distance.fractional.relaxation import (
-    ROUNDING,
+    POTENTIAL_ROUNDING,
     Relaxation,
     apart,
     few_masses,
@@ -37,64 +39,67 @@ from onlinecal.measures.distance.levels import Levels, distance_by_sums, distanc
 from onlinecal.measures.distance.pooling import MAX_CUTS, pooled_levels
 
 LEAST_NODES, MAX_NODES = 64, 40_000
-"""Nodes of the relaxation, whatever the effort."""
+"""The relaxation has so many nodes at least and at most, whatever the effort."""
 
-NODES = 4000
-"""Nodes of the relaxation at effort 1, growing with its square root: some hundredths of a second."""
+USUAL_NODES = 4000
+"""Nodes of the relaxation at effort 1, which take some hundredths of a second; they grow with its square
+root."""
 
 LEAST_CUTS = 100
-"""Fewest places at which pooling may cut the line, however small the effort."""
+"""Pooling may cut the line at so many places at least, however small the effort."""
 
 LEAST_WORK = 1e6
-"""Level sets tried while rounding, however small the effort."""
+"""Rounding may try so many level sets at least, however small the effort."""
 
 ROUNDING_WORK = 2.5e7
-"""Level sets tried while rounding, at effort 1."""
+"""Rounding may try so many level sets at effort 1."""
 
 MAX_ROUNDING_EFFORT = 10.0
-"""More effort than that goes into the searches only."""
+"""Effort beyond this goes into the searches alone."""
 
-QUICK = 2.5e6
+FIRST_LOOK_WORK = 2.5e6
 """Level sets tried in a first look near each of the relaxation's curves: some hundredths of a second."""
 
 FINE_CELLS = 300
-"""Cells of a grid whose values are added to the relaxation's: real level sets need room between forecasts."""
+"""The ends of so many equal cells are added to the relaxation's nodes: level sets need values between
+forecasts."""
 
-MOST_CELLS = 1500
-"""Cells of a coarser relaxation whose curve is worth a look."""
+MOST_COARSE_CELLS = 1500
+"""Cells of the finest of the coarser relaxations whose curves are looked at."""
 
 SEARCH_WORK = 2e8
-"""Lattice points looked at in the searches, at effort 1."""
+"""Lattice points that searches look at, at effort 1."""
 
 SEARCH_ROUNDS = 50_000
-"""Longer histories are not searched: the lattice is too large for a cutoff that would show."""
+"""Longer histories are not searched: with so large a lattice the cutoff would gain next to nothing."""
 
 TINY_LATTICE, SMALL_LATTICE = 2_500, 10_000
-"""Points of a plain lattice that is quicker than whatever might come before it, and than the relaxation."""
+"""A plain lattice of so many points is quicker than anything before it; and quicker than the relaxation."""
 
 LATTICE_ROUNDS = 3000
-"""Longer histories are not given a lattice with room for all points: it grows with their square."""
+"""Longer histories get no plain lattice, which needs room for all points and grows with their square."""
 
-AT_ONCE = 2.5e7
-"""A plain lattice of so much work, some 1,000 rounds, is not put off for searches."""
+LATTICE_WORK_AT_ONCE = 2.5e7
+"""A plain lattice of so much work, some 1,000 rounds, comes before the searches."""
 
-LOOK = 0.25
-"""Share of the plain lattice's work that a look for level sets may cost before it."""
+LOOK_SHARE = 0.25
+"""A look for level sets before the plain lattice may cost this share of its work."""
 
 FIRST_CUTOFFS = (1.0 / 16.0, 1.0 / 4.0)
-"""Shares of the gap that the first two searches look at. They tell how the work grows with the cutoff."""
+"""The first two cutoffs, in shares of the gap. These searches show how the work grows with the cutoff."""
 
-RISE = 1.5
+LEAST_RISE = 1.5
 """The second cutoff is larger than the first by this factor at least, however the gap has shrunk."""
 
-POWER = 1.5
-"""Of the cutoff, that the work of a search usually grows like, beside a fixed part."""
+CUTOFF_POWER = 1.5
+"""The work of a search usually has a fixed part and a part that grows with this power of the cutoff."""
 
 WORK_GROWTH = 3.0
-"""How much more work the next search may be expected to take than the last one."""
+"""The next search may be expected to take so many times the work of the last one."""
 
-CAREFUL, LEAST_GROWTH = 0.8, 1.2
-"""Share of the work left that a search is planned for, and the growth that is not worth another one."""
+PLANNED_SHARE, LEAST_GROWTH = 0.8, 1.2
+"""A search is planned for this share of the work that is left, and only if it then is so many times the
+last."""
 
 
 class Bracket(NamedTuple):
@@ -108,7 +113,7 @@ class Bracket(NamedTuple):
 
 def nodes_allowed(effort: float) -> int:
     """Nodes of the relaxation for an effort."""
-    return int(min(MAX_NODES, max(LEAST_NODES, NODES * math.sqrt(effort))))
+    return int(min(MAX_NODES, max(LEAST_NODES, USUAL_NODES * math.sqrt(effort))))
 
 
 def even_nodes(n_cells: int) -> Floats:
@@ -117,8 +122,8 @@ def even_nodes(n_cells: int) -> Floats:
 
 
 def deduction(n_rounds: int) -> float:
-    """More than the rounding errors of both ends: a bracket as narrow as that is closed."""
-    return 2.0 * ROUNDING * n_rounds
+    """A bound on the rounding errors of both ends: a bracket that is no wider is closed."""
+    return 2.0 * POTENTIAL_ROUNDING * n_rounds
 
 
 def bracket(
@@ -136,7 +141,7 @@ def bracket(
     sums = prefix_sums(counts)
     cuts = int(min(MAX_CUTS, max(LEAST_CUTS, MAX_CUTS * math.sqrt(effort))))
     known = [*starts, pooled_levels(sums, cuts)]
-    levels = known[int(np.argmin([distance_by_sums(sums, one) for one in known]))]
+    levels = known[int(np.argmin([distance_by_sums(sums, candidate) for candidate in known]))]
     upper = distance_to(counts, levels)
     # the deduction for rounding errors alone must not keep a distance from being called exact
     if upper - one_way_bound(counts) <= deduction(counts.n_rounds):
@@ -192,8 +197,8 @@ class Narrowing:
         return self.upper - self.lower <= self.tolerance
 
     def reached(self) -> Bracket:
-        """The bracket so far; ends that only rounding errors keep apart are one."""
-        # while rounding, upper ends come from prefix sums, and not from a look at every forecast
+        """The bracket so far; if only rounding errors keep the ends apart, it is exact."""
+        # so far the upper end came from prefix sums; here it comes from every forecast
         self.upper = distance_to(self.counts, self.levels)
         self.lower = min(self.lower, self.upper)
         if self.upper - self.lower <= deduction(self.counts.n_rounds):
@@ -204,10 +209,10 @@ class Narrowing:
         """Narrow the bracket until it is done or its work is used up."""
         plain = plain and self.counts.n_rounds <= LATTICE_ROUNDS
         if not self.is_done:
-            self._round(LOOK * lattice_work(self.counts, self._limits()) if plain else math.inf)
+            self._round(LOOK_SHARE * lattice_work(self.counts, self._limits()) if plain else math.inf)
         if not self.is_done and plain:
             limits = self._limits()
-            if lattice_work(self.counts, limits) <= min(AT_ONCE, self.search_left):
+            if lattice_work(self.counts, limits) <= min(LATTICE_WORK_AT_ONCE, self.search_left):
                 self._take_lattice(limits)
         if self.counts.n_rounds <= SEARCH_ROUNDS or self.search_left == math.inf:
             self._search(plain)
@@ -243,19 +248,24 @@ class Narrowing:
             lattice = lattice_work(self.counts, limits) if plain else math.inf
             cutoff, most = self.gap, lattice
             if len(works) < len(FIRST_CUTOFFS):
-                least = RISE * cutoffs[-1] if cutoffs else 0.0
-                cutoff, most = min(cutoff, max(least, FIRST_CUTOFFS[len(works)] * cutoff)), LOOK * lattice
+                least = LEAST_RISE * cutoffs[-1] if cutoffs else 0.0
+                cutoff, most = (
+                    min(cutoff, max(least, FIRST_CUTOFFS[len(works)] * cutoff)),
+                    LOOK_SHARE * lattice,
+                )
             else:
-                # a fixed part, and one that grows like a power of the cutoff
-                rate = (works[-1] - works[-2]) / (cutoffs[-1] ** POWER - cutoffs[-2] ** POWER)
-                expected = works[-1] + rate * (self.gap**POWER - cutoffs[-1] ** POWER)
+                # the last two searches give the fixed part and the one that grows with the cutoff
+                rate = (works[-1] - works[-2]) / (cutoffs[-1] ** CUTOFF_POWER - cutoffs[-2] ** CUTOFF_POWER)
+                expected = works[-1] + rate * (self.gap**CUTOFF_POWER - cutoffs[-1] ** CUTOFF_POWER)
                 if lattice <= min(expected, self.search_left):
                     return self._take_lattice(limits)
-                planned = min(WORK_GROWTH * works[-1], CAREFUL * self.search_left)
+                planned = min(WORK_GROWTH * works[-1], PLANNED_SHARE * self.search_left)
                 if planned < LEAST_GROWTH * works[-1]:
                     return None
                 if expected > max(planned, self.rounded):
-                    cutoff = (cutoffs[-1] ** POWER + (planned - works[-1]) / rate) ** (1.0 / POWER)
+                    cutoff = (cutoffs[-1] ** CUTOFF_POWER + (planned - works[-1]) / rate) ** (
+                        1.0 / CUTOFF_POWER
+                    )
             search = search_below(self.counts, self.relaxation, cutoff, min(self.search_left, most))
             self.search_left -= search.work
             self.searched += search.work
@@ -271,14 +281,14 @@ class Narrowing:
         return None
 
     def _round(self, most: float = math.inf, least: float = 0.0) -> None:
-        """Look for better level sets near the next curve, with so much work at most, or at least."""
+        """Look for better level sets near the next curve, with work between `least` and `most`."""
         curve, work = next(self.curves)
         work = min(max(work, least), most, max(LEAST_WORK, self.rounding_left))
-        found, distance, tried = round_near(self.tables, self.relaxation.lower, curve, work, self.tolerance)
-        # without a gain all of the work counts, so that what could not be done with it is not tried again
+        levels, distance, tried = round_near(self.tables, self.relaxation.lower, curve, work, self.tolerance)
+        # without a gain all of the work counts as done, so that the next try has more
         spent = max(tried, work)
-        if found is not None and distance < self.upper:
-            self.levels, self.upper, spent = found, distance, tried
+        if levels is not None and distance < self.upper:
+            self.levels, self.upper, spent = levels, distance, tried
         self.rounded += spent
         self.rounding_left -= spent
         self.lower = min(self.lower, self.upper)
@@ -286,14 +296,15 @@ class Narrowing:
     def _curves(self) -> Iterator[tuple[Curve, float]]:
         """Curves to round near, with the work for each.
 
-        First that of the relaxation, then those of coarser ones: every value costs something when it is made
-        real, so fewer values can make a better sequence. From then on that of the best level sets so far.
+        The first is that of the relaxation. Those of coarser relaxations follow, since every value costs
+        something when it is made real, and fewer values can make a better sequence. All later ones are the
+        curve of the best level sets so far.
         """
-        work = QUICK
+        work = FIRST_LOOK_WORK
         yield self._curve_on(merged(self.relaxation.nodes, even_nodes(FINE_CELLS))), work
         root = math.sqrt(self.counts.n_rounds)
         if len(self.counts.values) > 2.0 * root:
-            cells = {int(min(MOST_CELLS, max(1, factor * root))) for factor in (3.0, 1.5, 0.5)}
+            cells = {int(min(MOST_COARSE_CELLS, max(1, factor * root))) for factor in (3.0, 1.5, 0.5)}
             for n_cells in sorted(cells, reverse=True):
                 yield self._curve_on(even_nodes(n_cells)), work
         while True:

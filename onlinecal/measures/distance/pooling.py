@@ -10,14 +10,15 @@ from onlinecal.measures.counts import PrefixSums
 from onlinecal.measures.distance.levels import Levels, count_up_to, make_levels
 
 MAX_CUTS = 700
-"""Places at which to cut; more forecasts than that are first joined to groups of about equal size."""
+"""At most so many places to cut: more forecasts are first joined to groups of about equal size."""
 
 
 def pooled_levels(sums: PrefixSums, max_cuts: int = MAX_CUTS) -> Levels:
     """Level sets of the cheapest cut of the forecasts into intervals; its time grows like max_cuts^2.
 
-    All rounds with a forecast in one interval go to one level set, whatever their outcome: binning, with the
-    best bins. It is a good start where forecasts are biased all in one direction, or many are distinct.
+    All rounds with a forecast in one interval go to one level set, whatever their outcome. This is binning
+    with the best bins. It is a good start if forecasts are all biased in one direction, or if many are
+    distinct.
     """
     kept = pooling(sums, max_cuts)
     return make_levels(np.diff(sums.zeros[kept]), np.diff(sums.ones[kept]))
@@ -29,7 +30,7 @@ def pooling(sums: PrefixSums, max_cuts: int = MAX_CUTS) -> Ints:
     if len(cuts) > max_cuts:
         wanted = np.linspace(0, sums.zeros[-1] + sums.ones[-1], max_cuts)
         cuts = np.unique(np.append(np.searchsorted(sums.zeros + sums.ones, wanted[:-1]), len(cuts) - 1))
-    # one kind of arrays, so that the kernel is compiled once: floats hold all these numbers exactly
+    # the kernel is compiled for floats alone, which hold all these numbers exactly
     floats = sums._replace(zeros=sums.zeros.astype(np.float64), ones=sums.ones.astype(np.float64))
     return best_cuts(floats, cuts)
 

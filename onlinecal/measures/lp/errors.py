@@ -1,4 +1,5 @@
-"""l_p calibration errors of level sets, the largest error given a level set, and intervals."""
+"""l_p calibration errors of whole rows, their reports and intervals, and the largest error given a level
+set."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ class LevelSetError:
     error
         (forecast - frequency) * n_rows / n: positive where the class is promised too often.
     share
-        |error|^p as a part of the sum over all level sets and classes; for p = inf 1 for an error as large
-        as the largest and 0 for the others.
+        |error|^p as a part of the sum over all level sets and classes. For p = inf it is 1 for an error as
+        large as the largest, and 0 for the others.
     """
 
     level_set: Floats
@@ -125,13 +126,13 @@ def lp_calibration_report(
     )
     errors = biases / float(weights.sum())
     total, sizes = norm_of(errors.ravel(), p), np.abs(errors)
-    found = []
+    largest = []
     for place in np.argsort(-sizes, axis=None, kind="stable")[:top].tolist():
         number, j = divmod(place, table.shape[1])
         if not sizes[number, j]:
             break
         rows, size = (numbers == number) & (weights > 0.0), sizes[number, j] / total
-        found.append(
+        largest.append(
             LevelSetError(
                 level_set=levels_of(table[first_rows[number]], n_levels) / n_levels,
                 class_number=j,
@@ -142,7 +143,7 @@ def lp_calibration_report(
                 share=float(size >= 1.0 - 1e-12) if math.isinf(p) else float(size**p),
             )
         )
-    return found
+    return largest
 
 
 def checked(
@@ -153,10 +154,19 @@ def checked(
     return table, classes, check_order(p), check_count(n_levels, "n_levels", 2**53)
 
 
-class LevelSets(NamedTuple):
-    """Weights and level sets of the rows, (n,); a row of each set, (D,); f - y by columns; biases, (D, k).
+class LevelSetSums(NamedTuple):
+    """The level sets of a table, and what is summed up over them.
 
-    A bias is the sum of (f - y) over the rows of a level set, each times its weight.
+    Attributes
+    ----------
+    weights, numbers
+        For each row its weight and the number of its level set, (n,).
+    first_rows
+        For each level set its first row, (D,).
+    wrong
+        f - y by columns, (k, n).
+    biases
+        The sum of (f - y) over the rows of each level set, each times its weight, (D, k).
     """
 
     weights: Floats
@@ -168,12 +178,12 @@ class LevelSets(NamedTuple):
 
 def _level_sets_of(
     table: Floats, classes: Ints, n_levels: int, sample_weight: ArrayLike | None, probabilities: ArrayLike
-) -> LevelSets:
+) -> LevelSetSums:
     weights = check_weights(sample_weight, len(table), probabilities, "probabilities")
     numbers, first_rows = number_level_sets(table, n_levels)
     wrong = np.ascontiguousarray(residuals(table, classes).T)
     biases = sums_of_level_sets(weights * wrong, numbers, len(first_rows))
-    return LevelSets(weights, numbers, first_rows, wrong, biases)
+    return LevelSetSums(weights, numbers, first_rows, wrong, biases)
 
 
 def sums_of_level_sets(columns: Floats, numbers: Ints, n_sets: int) -> Floats:
@@ -198,8 +208,8 @@ def linf_conditional_error(
     """The largest bias, |average of (f_j - y_j)|, of any class j within any level set of probabilities.
 
     `lp_calibration_error` with p = inf weighs the same averages with the share of rows in v. This one does
-    not: a promise that is wrong for a few is as bad as one that is wrong for many. For one event, as two
-    classes, it is the maximum calibration error in bins.
+    not: forecasts that are wrong for few rows are as bad as those that are wrong for many. For one event,
+    given as two classes, it is the maximum calibration error in bins.
 
     Parameters
     ----------
@@ -244,13 +254,13 @@ def linf_conditional_error(
     return float(np.max(np.abs(sets.biases[enough]) / rows[enough, None], initial=0.0))
 
 
-Method = Literal["normal", "proven"]
-METHODS: tuple[Method, ...] = get_args(Method)
-PSEUDO = 2.0
-"""Rows that are added for and against each class where variances are asked for, as Agresti & Coull do it: of
-a class that never came in a level set no more is known than that it is rare."""
+IntervalMethod = Literal["normal", "proven"]
+INTERVAL_METHODS: tuple[IntervalMethod, ...] = get_args(IntervalMethod)
+ADDED_ROWS = 2.0
+"""So many rows are added for and against each class before variances are estimated, after Agresti & Coull: a
+class that never came in a level set is rare, and need not be impossible."""
 HALVINGS = 20
-"""Of the range in which the lower end lies."""
+"""How often the range in which the lower end lies is halved."""
 
 
 def lp_calibration_interval(
@@ -258,7 +268,7 @@ def lp_calibration_interval(
     labels: ArrayLike,
     p: float = 2,
     n_levels: int = 10,
-    method: Method = "normal",
+    method: IntervalMethod = "normal",
     confidence: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
@@ -272,20 +282,20 @@ def lp_calibration_interval(
     probabilities, labels, p, n_levels
         As for `lp_calibration_error`; the rows are taken to be independent.
     method
-        "normal": takes the biases of level sets for normally distributed round the source's own, with
-        variances that allow for classes that are rare and did not come. Asked for 95 %, it held the truth in
+        "normal": takes the biases of level sets as normally distributed round the source's own, with
+        variances that allow for classes that are rare and did not come. Intervals of 95 % held the truth in
         94 to 100 % of samples of every source that was tried: of 5 to 10,000 rows, with one level set, ten or
         a hundred, two classes or five, rare events or frequent ones, calibrated or not. Nothing is proved.
-        "proven": holds for every source and any number of rows; wide, about 4 sqrt(1/n) for p = 2.
+        "proven": holds for every source and any number of rows. It is wide, about 4 sqrt(1/n) for p = 2.
     confidence
         How often the interval is to hold the truth, between 0 and 1.
     n_resamples, seed
         Draws of "normal" for its lower end; the same seed gives the same interval.
     sample_weight
-        How much each row counts, shape (n,), at least 0; None: all the same. A row that counts twice is no
-        second row, which would make the interval narrower. So only the proportions of weights matter, and
-        rows of weight 0 are left out. For "normal" weights may depend on the probabilities, not on the label;
-        for "proven" they were fixed before the rows were drawn.
+        How much each row counts, shape (n,), at least 0; None: all the same. Only the proportions of weights
+        matter: a row that counts twice is no second row, which would make the interval narrower. Rows of
+        weight 0 are left out. For "normal", weights may depend on the probabilities but not on the label; for
+        "proven", they must be fixed before the rows are drawn.
 
     Returns
     -------
@@ -305,8 +315,8 @@ def lp_calibration_interval(
     "normal": let b be the sample's biases, beta the source's and r = b - beta. For the vector w of dual norm
     1 with w beta = |beta|_p, |b|_p >= w b = |beta|_p + w r, so the upper end is |b|_p plus the normal
     quantile times the largest standard deviation that w r can have. For p >= 2 that is the one of the level
-    set that is known least. The lower end is |b|_p less the quantile of |r|_p, which is drawn; for p = 2 it
-    is the least t for which |t b/|b|_p + r|_p reaches |b|_p often enough. So it allows for the amount by
+    set with the largest variance. The lower end is |b|_p less the quantile of |r|_p, which is drawn; for p =
+    2 it is the least t for which |t b/|b|_p + r|_p reaches |b|_p often enough. So it allows for the amount by
     which chance makes every estimate too large. Both ends are moved by half of what one row can change, since
     outcomes are counts.
 
@@ -325,7 +335,7 @@ def lp_calibration_interval(
     McDiarmid, "On the method of bounded differences" (1989); von Bahr & Esseen (1965); Agresti & Coull,
     "Approximate is better than exact for interval estimation of binomial proportions" (1998).
     """
-    check_choice(method, METHODS, "method")
+    check_choice(method, INTERVAL_METHODS, "method")
     check_open_unit(confidence, "confidence")
     n_resamples = check_count(n_resamples, "n_resamples")
     table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
@@ -359,13 +369,13 @@ class Noise(NamedTuple):
     Attributes
     ----------
     scale
-        Of each set the sum of the squares of its rows' shares, (D,): a frequency times the set's mass has
-        this variance times its own.
+        For each set the sum of the squares of its rows' shares, (D,). The frequency of a class, times the
+        mass of the set, has this times the class's own variance.
     mass
         The variance of the set's mass, (D,).
     away, between, frequencies
-        Mean forecast less frequency, what lies between forecast and frequency, and the frequency with PSEUDO
-        rows, each (D, k).
+        Mean forecast less frequency, what lies between forecast and frequency, and the frequency with
+        ADDED_ROWS rows, each (D, k).
     """
 
     scale: Floats
@@ -375,7 +385,7 @@ class Noise(NamedTuple):
     frequencies: Floats
 
     @classmethod
-    def of(cls, table: Floats, sets: LevelSets) -> Noise:
+    def of(cls, table: Floats, sets: LevelSetSums) -> Noise:
         """The noise of these rows (n, k)."""
         shares, n_sets = sets.weights / sets.weights.sum(), len(sets.first_rows)
         masses = np.bincount(sets.numbers, shares, n_sets)
@@ -383,17 +393,21 @@ class Noise(NamedTuple):
         sums = np.stack([np.bincount(sets.numbers, shares * c, n_sets) for c in table.T], axis=1)
         forecasts = sums / masses[:, None]
         away = sets.biases / sets.weights.sum() / masses[:, None]
-        found = np.clip(forecasts - away, 0.0, 1.0)
+        frequency = np.clip(forecasts - away, 0.0, 1.0)
         rows = (masses**2 / scale)[:, None]
-        added = (rows * found + PSEUDO) / (rows + 2.0 * PSEUDO)
+        added = (rows * frequency + ADDED_ROWS) / (rows + 2.0 * ADDED_ROWS)
         whole = float(scale.sum())
         return cls(
-            scale, scale - 2.0 * masses * scale + masses**2 * whole, away, (forecasts + found) / 2.0, added
+            scale,
+            scale - 2.0 * masses * scale + masses**2 * whole,
+            away,
+            (forecasts + frequency) / 2.0,
+            added,
         )
 
     def largest(self, p: float) -> float:
         """The largest standard deviation of biases, summed with any numbers of dual norm 1."""
-        # rows that are added make variances of counts larger, and the shares of rows stay
+        # ADDED_ROWS make the variances of counts larger, while the shares of rows stay
         variances = self.scale[:, None] * self.frequencies * (1.0 - self.frequencies)
         variances += self.mass[:, None] * self.away**2
         if p >= 2:
@@ -401,7 +415,10 @@ class Noise(NamedTuple):
         return float(np.sqrt((np.sqrt(variances).sum(axis=1) ** 2).sum()))
 
     def least(self, biases: Floats, seen: float, p: float, missed: float, number: int, seed: int) -> float:
-        """The least error with which `seen` is reached so often."""
+        """The least error with which noise reaches the error `seen` with the chance `missed`.
+
+        That is found by so many draws of noise.
+        """
         rng = np.random.default_rng(seed)
         draws = (self._drawn(rng) for _ in range(number))
         if p != 2:
@@ -429,5 +446,5 @@ class Noise(NamedTuple):
 
 
 def _largest_change(p: float, n_levels: int) -> float:
-    """n times the most that one row can move the error."""
+    """The most that one row can move the error, times n."""
     return max(4.0 ** (1.0 / p), 2.0 ** (1.0 / p) * (1.0 + float(n_levels) ** (1.0 / p - 1.0)))

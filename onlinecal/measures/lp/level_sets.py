@@ -1,10 +1,10 @@
-"""Level sets of class probabilities, found by hashing rows; the set of all level sets is never listed.
+"""Level sets of class probabilities, found by hashing rows, so that those without rows are never listed.
 
-R rounds every probability down to a multiple of 1/n_levels; rows with the same rounding share a level set.
-There are about C(n_levels + k, k) of them, of which n rows meet at most n.
+Every probability is rounded down to a multiple of 1/n_levels, and rows with the same roundings share a level
+set. There are about C(n_levels + k, k) level sets, and n rows are in at most n of them.
 
-A probability that is at most 1e-7 below a multiple counts as that multiple: 1e-7 is what float32 loses, so
-0.3, 1 - 0.7 and numpy.float32(0.7) are all in the level that is written 3/10 or 7/10. On very fine grids
+A probability that is at most 1e-7 below a multiple counts as that multiple, since float32 loses about 1e-7.
+So 0.3, 1 - 0.7 and numpy.float32(0.7) are in the levels that are written 3/10 and 7/10. On very fine grids
 the allowance is 1/(4k) of a level instead.
 """
 
@@ -19,13 +19,13 @@ import numpy as np
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 
-ROUNDING = 1e-7
+LEVEL_ROUNDING = 1e-7
 """How far below a multiple of 1/n_levels a probability may be and still count as that multiple."""
 
 
 def allowance(n_levels: int, n_classes: int) -> float:
-    """ROUNDING in units of a level, at most 1/(4k): rho of a level set then stays in it."""
-    return min(ROUNDING * n_levels, 0.25 / n_classes)
+    """LEVEL_ROUNDING in units of a level, at most 1/(4k), so that rho of a level set stays in the set."""
+    return min(LEVEL_ROUNDING * n_levels, 0.25 / n_classes)
 
 
 def count_level_sets(n_levels: int, n_classes: int) -> int:
@@ -40,7 +40,7 @@ def count_level_sets(n_levels: int, n_classes: int) -> int:
 
 
 def number_level_sets(table: Floats, n_levels: int) -> tuple[Ints, Ints]:
-    """Which level set each row is in, and one row of each.
+    """The number of the level set that each row is in, and one row of each level set.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def mixed_bits(j: int, level: int) -> Any:
 
 @kernel_part
 def fill_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> Any:
-    """Write a row's levels into `levels`; their hash."""
+    """Write a row's levels into `levels`, and give back their hash."""
     key = np.uint64(0)
     for j in range(row.shape[0]):
         level = level_of(row[j], n_levels, slack)
@@ -91,7 +91,7 @@ def fill_levels(row: Floats, n_levels: int, slack: float, levels: Ints) -> Any:
 
 @compiled
 def _number_rows(table: Floats, n_levels: int, slack: float) -> tuple[Ints, Ints]:
-    """Open addressing on hashes; a hash only proposes, levels are then compared one by one."""
+    """Open addressing on hashes; where hashes are equal, levels are compared one by one."""
     n, k = table.shape
     size = 16
     while size < 2 * n:
@@ -104,24 +104,24 @@ def _number_rows(table: Floats, n_levels: int, slack: float) -> tuple[Ints, Ints
     first_rows = np.empty(n, dtype=np.int64)
     numbers = np.empty(n, dtype=np.int64)
     levels = np.empty(k, dtype=np.int64)
-    found = 0
+    n_sets = 0
     for i in range(n):
         key = fill_levels(table[i], n_levels, slack, levels)
         slot = key & mask
         while True:
             number = slots[slot]
             if number < 0:
-                slots[slot] = found
-                keys[found] = key
-                first_rows[found] = i
-                numbers[i] = found
-                found += 1
+                slots[slot] = n_sets
+                keys[n_sets] = key
+                first_rows[n_sets] = i
+                numbers[i] = n_sets
+                n_sets += 1
                 break
             if keys[number] == key and _has_levels(table[first_rows[number]], n_levels, slack, levels):
                 numbers[i] = number
                 break
             slot = (slot + np.uint64(1)) & mask
-    return numbers, first_rows[:found].copy()
+    return numbers, first_rows[:n_sets].copy()
 
 
 @kernel_part
@@ -158,21 +158,21 @@ def norm(values: Floats, p: float) -> float:
     return high * total ** (1.0 / p)
 
 
-UNIT = 2.0**32
-"""Biases are integers in units of 1/UNIT, so that their sums are exact."""
+UNITS_OF_BIAS = 2.0**32
+"""Biases are integers in units of 1/UNITS_OF_BIAS, so that their sums are exact."""
 MOST_LEVEL_SETS = 4096
 RUNNING_ROUNDING = 1.0 + 1e-12
-"""What the norms' arithmetic may lose."""
+"""A factor that makes up for the rounding of norms."""
 
-LevelSet = tuple[tuple[int, int], ...]
+LevelSetKey = tuple[tuple[int, int], ...]
 
 
 class RunningLpError:
     """T times the l_p calibration error of T settled forecasts, or a bound just above it.
 
-    By level set it keeps the sum of (f_j - y_j) of each class j, as integers, and the norm of them all in a
-    binary tree of partial norms: a round costs O(k + log V) with V level sets. Beyond the first 4,096 level
-    sets rounds are only counted: each adds at most 2 to the norm.
+    For each level set it keeps the sum of (f_j - y_j) of each class j, as integers. A binary tree of partial
+    norms has the norm of all of them at its root, so a round costs O(k + log V) with V level sets. Rounds
+    beyond the first 4,096 level sets are only counted: each adds at most 2 to the norm.
 
     Parameters
     ----------
@@ -186,19 +186,19 @@ class RunningLpError:
     rest
         How many of them are only counted.
     classes
-        So many have been named.
+        How many classes have been named.
     biases
-        By level set the classes' biases, by number, in units of 2^-32; in order of appearance.
+        For each level set, in order of appearance, the biases by class number, in units of 2^-32.
     """
 
     def __init__(self, p: float) -> None:
         self.p = p
         self.rounds = self.rest = self.classes = 0
-        self.biases: dict[LevelSet, dict[int, int]] = {}
-        self._places: dict[LevelSet, int] = {}
+        self.biases: dict[LevelSetKey, dict[int, int]] = {}
+        self._places: dict[LevelSetKey, int] = {}
         self._norms = [0.0, 0.0]
 
-    def add(self, level_set: LevelSet, forecast: Mapping[int, float], label: int) -> None:
+    def add(self, level_set: LevelSetKey, forecast: Mapping[int, float], label: int) -> None:
         """Settle a forecast in that level set: probabilities by class number, and the number that came."""
         self.rounds += 1
         self.classes = max(self.classes, len(forecast), label + 1)
@@ -209,12 +209,12 @@ class RunningLpError:
             self.restore(level_set, {})
         biases = self.biases[level_set]
         for j, u in forecast.items():
-            biases[j] = biases.get(j, 0) + round(u * UNIT)
-        biases[label] = biases.get(label, 0) - round(UNIT)
+            biases[j] = biases.get(j, 0) + round(u * UNITS_OF_BIAS)
+        biases[label] = biases.get(label, 0) - round(UNITS_OF_BIAS)
         self._write(self._places[level_set], self._norm_of(biases))
 
-    def restore(self, level_set: LevelSet, biases: dict[int, int]) -> None:
-        """Put back a level set that is not there, with its biases; the rest is up to the caller."""
+    def restore(self, level_set: LevelSetKey, biases: dict[int, int]) -> None:
+        """Put back a level set that is not there, with its biases; the counts are up to the caller."""
         self._places[level_set] = len(self.biases)
         self.biases[level_set] = biases
         if 2 * len(self.biases) > len(self._norms):
@@ -229,10 +229,14 @@ class RunningLpError:
     def value(self) -> float:
         """The bound: a sum over rounds. It exceeds the sum itself by at most 2 a round that is only counted,
         and by 1e-12 of it and k 2^-33 a round for roundings."""
-        return self._norms[1] * RUNNING_ROUNDING + self.rounds * self.classes / (2.0 * UNIT) + 2.0 * self.rest
+        return (
+            self._norms[1] * RUNNING_ROUNDING
+            + self.rounds * self.classes / (2.0 * UNITS_OF_BIAS)
+            + 2.0 * self.rest
+        )
 
     def _norm_of(self, biases: Mapping[int, int]) -> float:
-        return norm([bias / UNIT for bias in biases.values()], self.p)
+        return norm([bias / UNITS_OF_BIAS for bias in biases.values()], self.p)
 
     def _write(self, place: int, value: float) -> None:
         norms = self._norms

@@ -22,7 +22,7 @@ from sklearn.model_selection import KFold
 
 from onlinecal.arrays import ENTRIES, Floats, Ints, as_doubles, sampled_rows
 from onlinecal.measures.fixed_order import product
-from onlinecal.measures.scores import CLIP, log_costs
+from onlinecal.measures.scores import LEAST_PROBABILITY, log_costs
 from onlinecal.recalibration.classical.temperature import (
     ADDED_BEFORE_LOG,
     FLAT_GRADIENT,
@@ -467,7 +467,7 @@ class AveragedCalibration(ProbabilityRecalibrator):
     def _map(self, table: Floats) -> Floats:
         answers = (recalibrator._map(table) for recalibrator in self.recalibrators_)
         mixed = np.sum([share * answer for share, answer in zip(self.shares_, answers, strict=True)], axis=0)
-        sure = mixed.min(axis=1) < CLIP
+        sure = mixed.min(axis=1) < LEAST_PROBABILITY
         mixed[sure] = floored(mixed[sure], self.floor_)
         return np.asarray(mixed)
 
@@ -478,7 +478,7 @@ def best_shares(label_probabilities: Floats, counts: Floats) -> Floats:
     `label_probabilities`, (M, n), holds what each of M recalibrators gave to the label that came; `counts`,
     (n,), says for how many rows each counts.
     """
-    label_probabilities = np.maximum(label_probabilities, CLIP)
+    label_probabilities = np.maximum(label_probabilities, LEAST_PROBABILITY)
     shares = np.full(len(label_probabilities), 1.0 / len(label_probabilities))
     for _ in range(MIXTURE_STEPS):
         parts = shares[:, None] * label_probabilities

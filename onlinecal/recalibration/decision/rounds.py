@@ -20,7 +20,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.errors import (
     MAX_ITERATIONS,
     N_STARTS,
-    Found,
+    WorstPartition,
     climb,
     improve,
     search,
@@ -32,7 +32,7 @@ from onlinecal.recalibration.flooring import project_rows
 from onlinecal.recalibration.folds import DIGITS, divided, same_rows, single_rows
 from onlinecal.recalibration.probability_recalibrator import weighted
 
-Finder = Callable[[Floats, Floats, float, np.random.Generator], Found]
+Finder = Callable[[Floats, Floats, float, np.random.Generator], WorstPartition]
 """Finds the worst error and its partition, for a table (n, C), p - Y, epsilon and random numbers."""
 
 QUICK_ITERATIONS = 30
@@ -75,7 +75,9 @@ class WorstOfAllLosses:
     def __init__(self, n_actions: int, hard: bool, n_starts: int) -> None:
         self.n_actions, self.hard, self.n_starts = n_actions, hard, n_starts
 
-    def __call__(self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator) -> Found:
+    def __call__(
+        self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator
+    ) -> WorstPartition:
         """Search; `residual` is p - Y."""
         tries = [(self.hard, self.n_starts, QUICK_ITERATIONS), (self.hard, N_STARTS, MAX_ITERATIONS)]
         few, wrong = table, residual
@@ -91,7 +93,7 @@ class WorstOfAllLosses:
             rows = (table, residual) if exact else (few, wrong)
             worst = search(*rows, self.n_actions, hard, rng, n_starts, max_iterations)
             if sampled and not exact:
-                worst = Found(error_of(worst.partition(table), residual), worst.partition)
+                worst = WorstPartition(error_of(worst.partition(table), residual), worst.partition)
                 if n_starts == N_STARTS and worst.error <= epsilon:
                     worst = _continued(worst, table, residual, rng)
             if worst.error > epsilon:
@@ -99,12 +101,14 @@ class WorstOfAllLosses:
         return worst
 
 
-def _continued(worst_of_few: Found, table: Floats, residual: Floats, rng: np.random.Generator) -> Found:
+def _continued(
+    worst_of_few: WorstPartition, table: Floats, residual: Floats, rng: np.random.Generator
+) -> WorstPartition:
     """The result of a search of all rows that starts where the search of a few rows ended."""
     if worst_of_few.partition.hard:
         return improve(table, residual, worst_of_few.partition.weights, worst_of_few.error, rng)
     error, weights = climb(soft_errors(table, residual), worst_of_few.partition.weights, MAX_ITERATIONS)
-    return Found(error, Partition(weights, hard=False))
+    return WorstPartition(error, Partition(weights, hard=False))
 
 
 class WorstOfGivenLosses:
@@ -121,14 +125,16 @@ class WorstOfGivenLosses:
         self.rules = (1.0 - share) * losses + least * losses.sum(axis=2, keepdims=True)
         self.norms = np.where(norms > 0.0, norms, 1.0)
 
-    def __call__(self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator) -> Found:
+    def __call__(
+        self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator
+    ) -> WorstPartition:
         """Compute the gaps of all tables; `residual` is p - Y."""
         gaps = np.empty(len(self.losses))
         for i, (loss, rule) in enumerate(zip(self.losses, self.rules, strict=True)):
             biases = inner(Partition(-rule, hard=True)(table).T, residual) / len(table)
             gaps[i] = abs((biases * loss).sum()) / self.norms[i]
         worst = int(gaps.argmax())
-        return Found(float(gaps[worst]), Partition(-self.rules[worst], hard=True))
+        return WorstPartition(float(gaps[worst]), Partition(-self.rules[worst], hard=True))
 
 
 def full_step(members: Floats, error: Floats, weights: Floats | None = None) -> Floats:
@@ -254,7 +260,7 @@ class Descent:
         chosen_weights, counts = self.weights, (self.weights, self._blocks)
         if length is not None and not self.rounds:
             length, whole = 1.0, Partition(np.zeros((1, n_classes)), hard=True)
-            worst = Found(error_of(whole(self.table), weighted(residual, self.weights)), whole)
+            worst = WorstPartition(error_of(whole(self.table), weighted(residual, self.weights)), whole)
         else:
             if length is not None:
                 chosen, chosen_weights, fresh, counts = self._halves()

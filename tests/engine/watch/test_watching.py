@@ -15,7 +15,7 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
 from onlinecal.engine.watch import overview as logs
 from onlinecal.engine.watch.reliability import Reliability
-from onlinecal.measures.scores import CLIP
+from onlinecal.measures.scores import LEAST_PROBABILITY
 from tests.engine.one_key import OneKey
 from tests.engine.scripts import CONFIG, events_of, script
 
@@ -71,7 +71,7 @@ def scores_in_the_log(path):
         found[key] = {"rounds": len(rows)}
         for name, p in told.items():
             found[key][f"brier{name}"] = np.square(p - y).sum(axis=1).mean() / (1 if named else 2)
-            found[key][f"log_loss{name}"] = -(y * np.log(np.maximum(p, CLIP))).sum(axis=1).mean()
+            found[key][f"log_loss{name}"] = -(y * np.log(np.maximum(p, LEAST_PROBABILITY))).sum(axis=1).mean()
     return found
 
 

@@ -21,7 +21,7 @@ from onlinecal.measures.decision.losses import (
     residuals,
     row_losses,
 )
-from onlinecal.measures.fixed_order import BLOCK
+from onlinecal.measures.fixed_order import BLOCK_COLUMNS
 from onlinecal.recalibration.decision.losses import classwise_losses, gaussian_losses, refrain_losses
 from tests.measures.decision.reference import population, supremum_by_brute_force, supremum_over_intervals
 
@@ -59,7 +59,7 @@ def test_the_gap_is_predicted_minus_true_loss_of_the_cheapest_action():
 @pytest.mark.parametrize("n_actions", [1, 2, 4])
 def test_losses_of_blocks_of_rows_add_up_to_those_row_by_row(n_actions):
     rng = np.random.default_rng(1)
-    table, labels = draw(rng, 2 * BLOCK + 40, 3)
+    table, labels = draw(rng, 2 * BLOCK_COLUMNS + 40, 3)
     losses, counts = rng.standard_normal((25, n_actions, 3)), rng.random(len(labels))
     _, *by_row = row_losses(table, labels, losses)
     for found, counted, rows in zip(

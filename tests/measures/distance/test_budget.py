@@ -91,7 +91,7 @@ def test_a_solver_that_is_stopped_early_still_proves_a_bound(monkeypatch, steps)
     """What the solver gives is a suggestion: any of it becomes a bound that holds."""
     solve = interior.take_steps
     monkeypatch.setattr(interior, "take_steps", lambda program: solve.py_func(program) if steps else 0)
-    monkeypatch.setattr(interior, "MOST_STEPS", steps)
+    monkeypatch.setattr(interior, "MOST_INTERIOR_STEPS", steps)
     rng = np.random.default_rng(3)
     p, y = rng.integers(0, 9, 60) / 8, rng.integers(0, 2, 60)
     answer = lower_calibration_distance(p, y)

@@ -98,7 +98,7 @@ def test_the_relaxation_is_nearly_solved():
 @pytest.mark.parametrize("factor", [1.5, 2.2, 99.0])
 def test_prices_of_rounds_are_a_bound(factor, monkeypatch):
     """Where all level sets are looked at one by one, and where most are seen as parts, on a grid and off."""
-    monkeypatch.setattr(prices, "SMALL_SETS", factor)
+    monkeypatch.setattr(prices, "SIZE_FACTOR", factor)
     rng, reached = np.random.default_rng(int(factor)), []
     for grid in (True, False, True, False):
         p, y = rng.dirichlet(np.ones(3), 7), rng.integers(0, 3, 7)
@@ -129,7 +129,7 @@ def test_paths_and_pairs_only_improve(better, most, mix, share):
 
 def test_two_level_sets_are_shared_out_as_well_as_can_be(monkeypatch):
     """Against all ways to cut the rounds in two, where all numbers of rounds are tried."""
-    monkeypatch.setattr(search, "PASSED", (400,))
+    monkeypatch.setattr(search, "MOST_SHARED", (400,))
     rng = np.random.default_rng(8)
     for _ in range(20):
         p, y = rng.multinomial(5, [0.5, 0.3, 0.2], 6) / 5, rng.integers(0, 3, 6)

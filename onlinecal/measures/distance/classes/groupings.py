@@ -1,10 +1,12 @@
-"""Groupings of rounds: merged while that brings them nearer to their frequencies, or the nearest of all.
+"""Groupings of rounds by merging, and the nearest grouping of all, for few rounds.
 
-The nearest grouping, and with it the distance itself, is found by an integer program over the values that a
-level set can have: all v = a / |a| with whole a, 0 <= a_j <= number of rounds with class j. Which rounds are
-sent to which value is a transportation problem once the sizes of the level sets are known, so only the sizes
-have to be whole numbers for the solver: as many as there are candidates. Most of these are ruled out
-beforehand, since a level set at v costs at least the sum of its rounds' slacks above what potentials prove.
+`merged` joins groups as long as that brings their rounds nearer to their frequencies.
+
+An integer program finds the nearest grouping, and with it the distance itself. Its candidates are the values
+that a level set can have: all v = a / |a| with whole a, 0 <= a_j <= number of rounds with class j. Once the
+sizes of the level sets are known, sending rounds to values is a transportation problem. So only the sizes
+have to be whole numbers for the solver, one for each candidate. Most candidates are ruled out beforehand: a
+level set at v costs at least the sum of its rounds' slacks above what potentials prove.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.distance.classes.potentials import Potentials
 
 MOST_MERGED = 400
-"""Number of groups up to which pairs of them are tried to be merged."""
+"""With more groups no pairs are tried."""
 
 
 def equal_rows(vectors: Floats) -> NDArray[np.intp]:
@@ -31,7 +33,7 @@ def class_frequencies(y: Ints, group: Ints, k: int) -> Floats:
 
 
 def merged(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Merge each group with the nearest other one if both then are nearer to their frequencies; repeat."""
+    """Merge each group with a near one if the rounds of both then are nearer to their frequencies; repeat."""
     k = p.shape[1]
     members = {g: np.flatnonzero(groups == g) for g in range(groups.max() + 1)}
 
@@ -60,51 +62,51 @@ def merged(p: Floats, y: NDArray[np.int64], groups: NDArray[np.intp]) -> NDArray
     return answer
 
 
-TOLERANCE = 1e-9
-"""More than rounding can add to a slack."""
+SLACK_ROUNDING = 1e-9
+"""A bound on what rounding adds to a slack."""
 
 MOST_CANDIDATES = 20_000_000
-"""Candidates times different rounds that there is memory for."""
+"""There is memory for so many candidates times rounds."""
 
 
 def n_candidates(y: Ints, k: int) -> float:
-    """Values that a level set could have, those that are equal counted several times."""
+    """An upper bound on the number of values that a level set could have: equal values are counted each."""
     return float(np.prod(np.bincount(y, minlength=k) + 1.0))
 
 
 def candidates(y: Ints, k: int) -> Ints:
-    """Class counts without a common divisor that a part of the rounds has, shape (n, k)."""
+    """The class counts, without a common divisor, that some of the rounds can have, shape (n, k)."""
     counts = np.bincount(y, minlength=k) + 1
     table = np.stack(np.unravel_index(np.arange(1, counts.prod()), counts), axis=1)
     return np.asarray(table[np.gcd.reduce(table, axis=1) == 1])
 
 
-def useful(p: Floats, y: Ints, found: Ints, potentials: Potentials, gap: float) -> Ints:
-    """The candidates whose cheapest level set has slacks of at most `gap` together."""
+def useful(p: Floats, y: Ints, possible: Ints, potentials: Potentials, gap: float) -> Ints:
+    """The candidates whose cheapest level set has slacks with a sum of at most `gap`."""
     k = p.shape[1]
-    values = found / found.sum(axis=1, keepdims=True)
+    values = possible / possible.sum(axis=1, keepdims=True)
     prices, paid = potentials.at(values), potentials.of_rounds(p, y)
-    least = np.zeros(len(found))
+    least = np.zeros(len(possible))
     for j in range(k):
         of_class = np.flatnonzero(y == j)
-        slack = np.zeros((len(found), len(of_class) + 1))
+        slack = np.zeros((len(possible), len(of_class) + 1))
         for c in range(k):
             slack[:, 1:] += np.abs(values[:, c, None] - p[of_class, c])
         slack[:, 1:] += prices[:, j, None] - paid[of_class]
-        least += np.cumsum(np.sort(slack, axis=1), axis=1)[np.arange(len(found)), found[:, j]]
-    return found[least <= gap + TOLERANCE * len(p)]
+        least += np.cumsum(np.sort(slack, axis=1), axis=1)[np.arange(len(possible)), possible[:, j]]
+    return possible[least <= gap + SLACK_ROUNDING * len(p)]
 
 
-def exact_grouping(p: Floats, y: Ints, found: Ints, most_nodes: int | None = None) -> Ints | None:
-    """The grouping, shape (T,), that is nearest among those with these values; None if nodes run out."""
+def exact_grouping(p: Floats, y: Ints, possible: Ints, most_nodes: int | None = None) -> Ints | None:
+    """The nearest grouping with these values, shape (T,); None if it needs more nodes than allowed."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_array
 
-    k, n = p.shape[1], len(found)
-    values = found / found.sum(axis=1, keepdims=True)
+    k, n = p.shape[1], len(possible)
+    values = possible / possible.sum(axis=1, keepdims=True)
     kinds, kind, number = np.unique(np.column_stack([y, p]), axis=0, return_inverse=True, return_counts=True)
     label, forecast = kinds[:, 0].astype(np.int64), kinds[:, 1:]
-    a, v = np.nonzero(found[:, label].T)
+    a, v = np.nonzero(possible[:, label].T)
     costs = np.abs(forecast[a] - values[v]).sum(axis=1)
     ways = np.arange(len(a))
     sizes = len(a) + np.arange(n)
@@ -113,14 +115,14 @@ def exact_grouping(p: Floats, y: Ints, found: Ints, most_nodes: int | None = Non
     for j in range(k):
         rows.append(len(kinds) + np.arange(n) * k + j)
         columns.append(sizes)
-        entries.append(-found[:, j].astype(np.float64))
+        entries.append(-possible[:, j].astype(np.float64))
     place = np.concatenate(rows), np.concatenate(columns)
     table = coo_array((np.concatenate(entries), place), shape=(len(kinds) + n * k, len(a) + n)).tocsr()
     right = np.concatenate([number, np.zeros(n * k)])
     whole = np.concatenate([np.zeros(len(a)), np.ones(n)])
-    # HiGHS 1.12 may presolve for ever where whole numbers have no bound, be there only four rounds
+    # HiGHS 1.12 may presolve for ever if whole numbers have no bound, even for four rounds
     of_label = np.bincount(y, minlength=k)
-    most = np.where(found > 0, of_label // np.maximum(found, 1), len(p)).min(axis=1)
+    most = np.where(possible > 0, of_label // np.maximum(possible, 1), len(p)).min(axis=1)
     options = {"mip_rel_gap": 0.0} | ({} if most_nodes is None else {"node_limit": most_nodes})
     answer = milp(
         np.concatenate([costs, np.zeros(n)]),

@@ -1,10 +1,10 @@
-"""Potentials: a lower end for several classes that allows rounds to be split.
+"""Potentials: a lower bound for several classes that also holds if rounds are split.
 
 Let u_0, ..., u_{k-1} be functions on the simplex, 1-Lipschitz in l1, with sum_j v_j u_j(v) <= 0 for all v.
 Then the sum over rounds of u_{y_t}(p_t) is at most the distance to calibration (docs/theory-simplex.md,
 section 17). Here they are linear on the cells of Kuhn's triangulation, so that finitely many inequalities say
-all that. A first-order method is near the optimum within some thousand cheap steps, where an exact solver
-would take minutes; whatever it leaves of the inequalities broken is made good by scaling and lowering.
+all that. A first-order method comes near the optimum within some thousand cheap steps, where an exact solver
+would take minutes. The inequalities that it leaves broken are repaired by scaling and lowering the functions.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Triangulation:
 
     @cached_property
     def cells(self) -> list[tuple[tuple[int, ...], Ints]]:
-        """For each order of the steps 0..k-2 the cells that take them so: places of vertices, shape (c, k).
+        """For each order of the steps 0..k-2 the cells that take steps in it: places of vertices, (c, k).
 
         Step c moves a unit from class c to class c + 1; it leads from a vertex to the next one.
         """
-        found = []
+        cells_by_order = []
         for order in permutations(range(self.k - 1)):
             ways = np.zeros((self.k, self.k), np.int64)
             for i, c in enumerate(order):
@@ -59,8 +59,8 @@ class Triangulation:
                 ways[i + 1, c] -= 1
                 ways[i + 1, c + 1] += 1
             words = self.points[:, None, :] + ways
-            found.append((order, self.places(words[(words >= 0).all(axis=(1, 2))])))
-        return found
+            cells_by_order.append((order, self.places(words[(words >= 0).all(axis=(1, 2))])))
+        return cells_by_order
 
     @cached_property
     def slopes(self) -> Any:
@@ -117,7 +117,7 @@ class Triangulation:
 
 
 def _different(rows: Ints, places: Ints, factors: Ints, n: int) -> tuple[Ints, Ints, Ints]:
-    """The same rows, each once: they are told apart by a random sum."""
+    """The same rows, each once. Random sums tell which rows are equal."""
     weights = np.random.default_rng(0).integers(1, 2**40, places.max() + 1)
     names = np.zeros(n, np.int64)
     np.add.at(names, rows, factors * weights[places])
@@ -128,23 +128,23 @@ def _different(rows: Ints, places: Ints, factors: Ints, n: int) -> tuple[Ints, I
     return new[rows[kept]], places[kept], factors[kept]
 
 
-ROUNDING = 1e-13
-"""More than the rounding errors of one round's potential, which is at most 2 in size."""
+CLASS_POTENTIAL_ROUNDING = 1e-13
+"""A bound on the rounding error of one round's potential, which is at most 2 in size."""
 
-MOST_CLASSES = 7
-"""With more, the coarsest useful triangulation has too many cells."""
+MOST_MESH_CLASSES = 7
+"""With more classes the coarsest useful triangulation has too many cells."""
 
-FINENESS = 2.2
-"""Cells along a side are at most so many times the k-th root of the rounds."""
+MESH_FINENESS = 2.2
+"""The number of cells along a side is at most this times the k-th root of the rounds."""
 
 USUAL_STEPS = 7000
-"""So many are mostly enough."""
+"""So many steps are usually enough."""
 
-CHECK = 250
-"""Steps between two looks at what is proved."""
+STEPS_PER_LOOK = 250
+"""After so many steps the search looks at the bound that is proved."""
 
-LEAST_GAIN = 1e-4
-"""The search ends when so many steps have raised the bound by less than this share of it."""
+STANDSTILL_SHARE = 1e-4
+"""The search ends when the steps between two looks raise the bound by less than this share of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ class Potentials:
         return np.asarray(np.einsum("tv,tvj->tj", shares, self.values[places]))
 
     def of_rounds(self, p: Floats, y: NDArray[Any]) -> Floats:
-        """What each round adds to the bound, shape (T,): less the way to the simplex, where p sums to 1."""
+        """What each round adds to the bound, shape (T,), less the distance from p to the simplex."""
         places, shares = self.mesh.corners(p)
         on_simplex = np.einsum("tv,tvc->tc", shares, self.mesh.points[places] / self.mesh.m)
         if y.ndim == 2:
@@ -171,22 +171,22 @@ class Potentials:
 
     def bound(self, p: Floats, y: NDArray[Any]) -> float:
         """The lower bound on the distance to calibration that they prove, rounding errors deducted."""
-        return max(0.0, math.fsum(self.of_rounds(p, y)) - len(p) * ROUNDING)
+        return max(0.0, math.fsum(self.of_rounds(p, y)) - len(p) * CLASS_POTENTIAL_ROUNDING)
 
 
 def mesh_for(k: int, rounds: int, work: float) -> Triangulation:
-    """A triangulation about twice as fine as the grid of a forecaster, as far as the work allows for it."""
+    """A triangulation about twice as fine as the grid of a forecaster, or the finest that the work allows."""
     coarse = Triangulation(k, 4)
     allowed = 4 * (work / (USUAL_STEPS * _cost_of_step(coarse))) ** (1 / (k - 1))
-    return Triangulation(k, int(max(2, min(allowed, FINENESS * rounds ** (1 / k)))))
+    return Triangulation(k, int(max(2, min(allowed, MESH_FINENESS * rounds ** (1 / k)))))
 
 
 def best_potentials(
     mesh: Triangulation, p: Floats, y: NDArray[Any], work: float, tell: Tell = untold
 ) -> Potentials:
-    """The potentials, linear on cells, that prove most after `work` multiplications or a standstill.
+    """The potentials, linear on cells, with the best bound after `work` multiplications or a standstill.
 
-    y has labels (T,), or soft ones (T, k): parts of a round may then part.
+    y has labels (T,), or soft ones (T, k), with which parts of a round may be moved apart.
     """
     n, k = mesh.points.shape
     best, proved = Potentials(mesh, np.zeros((n, k))), 0.0
@@ -197,14 +197,14 @@ def best_potentials(
     else:
         np.add.at(gain, (places, np.broadcast_to(y[:, None], places.shape)), shares)
     before = 0.0
-    for look, both in enumerate(_ascent(mesh, gain / len(p)), 1):
-        for found in both:
-            reached = float((gain * found.values).sum())
+    for look, candidates in enumerate(_ascent(mesh, gain / len(p)), 1):
+        for candidate in candidates:
+            reached = float((gain * candidate.values).sum())
             if reached > proved:
-                best, proved = found, reached
-        spent = look * CHECK * _cost_of_step(mesh)
+                best, proved = candidate, reached
+        spent = look * STEPS_PER_LOOK * _cost_of_step(mesh)
         tell(spent / work)
-        if spent > work or 0.0 < proved <= before * (1 + LEAST_GAIN):
+        if spent > work or 0.0 < proved <= before * (1 + STANDSTILL_SHARE):
             break
         before = proved
     return best
@@ -215,8 +215,9 @@ def _cost_of_step(mesh: Triangulation) -> float:
 
 
 def _ascent(mesh: Triangulation, gain: Floats) -> Iterator[tuple[Potentials, Potentials]]:
-    """Primal-dual hybrid gradient, restarted from averages: after every CHECK steps, the last and the mean.
+    """Primal-dual hybrid gradient: after every STEPS_PER_LOOK steps the last potentials and their mean.
 
+    It goes on from the better one of the two, which is a restart from averages.
     Chambolle & Pock (2011), with the diagonal step sizes of Pock & Chambolle (2011): maximise gain . u
     subject to |slopes u| <= 2 / m and signs u <= 0.
     """
@@ -237,7 +238,7 @@ def _ascent(mesh: Triangulation, gain: Floats) -> Iterator[tuple[Potentials, Pot
         ahead, step, step_signs = ratio * lengths, widths / ratio, widths_signs / ratio
         limit = 2.0 / mesh.m * step
         start, mean = state, [np.zeros_like(part) for part in state]
-        for _ in range(CHECK):
+        for _ in range(STEPS_PER_LOOK):
             u, z, w = state
             new = u + ahead * (gain - back @ z - (back_signs @ w).reshape(n, k))
             double = 2.0 * new - u
@@ -247,7 +248,7 @@ def _ascent(mesh: Triangulation, gain: Floats) -> Iterator[tuple[Potentials, Pot
             state = [new, z, w]
             for part, add in zip(mean, state, strict=True):
                 part += add
-        mean = [part / CHECK for part in mean]
+        mean = [part / STEPS_PER_LOOK for part in mean]
         last, average = repaired(mesh, state[0]), repaired(mesh, mean[0])
         yield last, average
         if (gain * average.values).sum() > (gain * last.values).sum():
@@ -258,7 +259,7 @@ def _ascent(mesh: Triangulation, gain: Floats) -> Iterator[tuple[Potentials, Pot
 
 
 def repaired(mesh: Triangulation, values: Floats) -> Potentials:
-    """The given values made feasible: scaled to slopes of at most 1, then lowered."""
+    """Feasible potentials: these values, scaled to slopes of at most 1 and then lowered."""
     values = values / max(1.0, float(np.abs(mesh.slopes @ values).max()) * mesh.m / 2.0)
     a, b = mesh.pairs.T
     grid = mesh.points / mesh.m

@@ -1,14 +1,15 @@
-"""Prices: a lower end for several classes that knows that rounds are whole.
+"""Prices: a lower bound for several classes that uses that rounds are not split.
 
 If for every level set that can be made of the rounds the prices of its rounds sum to at most their distances
 to its mean, then all prices together are at most the distance to calibration (docs/theory-simplex.md, section
-17, Theorems D4 and D5). A level set of few rounds has a value with a small denominator, and these are looked
-at one by one; of the larger ones it is enough that parts of a given size would not pay at any value at all.
+17, Theorems D4 and D5). A level set of few rounds has a value with a small denominator, and these values are
+looked at one by one. For larger level sets it is enough that parts of a given size would not pay at any
+value.
 
-The best prices are a linear program, each level set a row. It is solved by augmented Lagrangians: prices are
-raised alike, and lowered again where a level set is worth too much, which is Hildreth's method row by row;
-rows are found on the way. Their multipliers tell how often each level set is wanted, a plan for the upper
-end.
+The best prices are the solution of a linear program with a row for each level set. It is solved by augmented
+Lagrangians: all prices are raised by the same amount, and lowered again where a level set is worth too much,
+row by row, which is Hildreth's method. Rows are found on the way. Their multipliers tell how often each level
+set is wanted, and `plan_of` makes a start for the upper bound of them.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.potentials import Triangulation
 from onlinecal.measures.distance.classes.sweep import l1
 
-FINEST = 400
-"""Denominators up to which forecasts are looked at for being on a grid."""
+FINEST_GRID = 400
+"""Forecasts are taken to be on a grid if they have a common denominator of at most this."""
 
-WIDER = 3
-"""Sides of a region, in sides of its boxes."""
+BOXES_PER_REGION = 3
+"""The side of a region, in sides of its boxes."""
 
 
-class Room(NamedTuple):
-    """What one level set is put together in: forecasts, classes and numbers; thresholds of the classes."""
+class SetRoom(NamedTuple):
+    """Room for one level set: forecasts, classes and numbers; the classes' thresholds; distances."""
 
     forecast: Ints
     label: Ints
@@ -42,16 +43,18 @@ class Room(NamedTuple):
 
 
 class Kinds(NamedTuple):
-    """Rounds by kind: the different forecasts (F, k), and how many rounds of each class have them (F, k).
+    """Rounds by kind, which is a forecast with a class.
 
-    Their prices, and by how much rows have lowered these, (F, k) each; room for a level set of any size.
+    `values` are the different forecasts (F, k), and `numbers` how many rounds of each class have them (F, k).
+    `prices` are their prices, and `load` is by how much rows have lowered these, (F, k) each. `room` is for a
+    level set of any size.
     """
 
     values: Floats
     numbers: Floats
     prices: Floats
     load: Floats
-    room: Room
+    room: SetRoom
 
 
 class Balls(NamedTuple):
@@ -63,11 +66,20 @@ class Balls(NamedTuple):
 
 
 class Sites(NamedTuple):
-    """Values of level sets, those of a box after another, and how many rounds of each class make one.
+    """Values of level sets, box by box, and how many rounds of each class make such a level set.
 
-    `needs` (n, k); `values` (n, k), their shares; `on_mesh` (n,), place in the mesh or -1; `starts` (B + 1,)
-    of the `boxes`. The boxes of a `region` follow each other as well. `m`: the denominator of the mesh, near
-    whose points prices may be off by `margin`.
+    Attributes
+    ----------
+    needs, values
+        The numbers of rounds of each class, and their shares, (n, k).
+    on_mesh
+        The place of the value in the mesh, or -1, (n,).
+    starts
+        Where the values of each of the `boxes` begin, (B + 1,).
+    region_starts
+        Where the boxes of each of the `regions` begin.
+    m, margin
+        The denominator of the mesh, and by how much prices may be off near its points.
     """
 
     needs: Floats
@@ -82,28 +94,28 @@ class Sites(NamedTuple):
 
 
 def kinds_of(p: Floats, y: Ints, start: Floats) -> tuple[Kinds, Ints]:
-    """The kinds of rounds, and the place of each round's forecast; those that differ by rounding are one.
+    """The kinds of rounds, and the place of each round's forecast; forecasts that differ by rounding are one.
 
-    Their prices are those of their first rounds, whose prices are given for all classes, shape (T, k).
+    The prices of a forecast are those of its first round in `start`, which has all classes, shape (T, k).
     """
     rows, first, place = np.unique(np.round(p, 12), axis=0, return_index=True, return_inverse=True)
     place, size, k = place.ravel(), rows.size, p.shape[1]
     numbers = np.bincount(place * k + y, minlength=size).reshape(-1, k).astype(np.float64)
     entries = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size)
-    room = Room(*entries, np.zeros(k), np.zeros(len(rows)))
+    room = SetRoom(*entries, np.zeros(k), np.zeros(len(rows)))
     return Kinds(rows, numbers, start[first].copy(), np.zeros(rows.shape), room), place
 
 
 def grid_of(values: Floats) -> int | None:
     """The least denominator that all forecasts have, up to rounding; None if there is none."""
-    for m in range(1, FINEST + 1):
+    for m in range(1, FINEST_GRID + 1):
         if np.abs(np.rint(values * m) - values * m).max() <= 1e-9:
             return m
     return None
 
 
 def balls_around(inner: Balls, starts: Ints) -> Balls:
-    """Balls around the centres of those from each start to the next, with all of these in them."""
+    """Balls that hold all the inner balls from each start to the next."""
     number = np.diff(np.append(starts, len(inner.radii)))
     centres = np.add.reduceat(inner.centres, starts) / number[:, None]
     reach = np.abs(inner.centres - np.repeat(centres, number, axis=0)).sum(axis=1) + inner.radii
@@ -112,14 +124,14 @@ def balls_around(inner: Balls, starts: Ints) -> Balls:
 
 def sites_of(k: int, size: int, mesh: Triangulation) -> Sites:
     """All values of level sets that may have fewer than `size` rounds, and the mesh with `size` rounds."""
-    side = SIDE / mesh.m
+    side = BOX_SIDE / mesh.m
     small = [Triangulation(k, d).points for d in range(1, size)]
-    small = [one[np.gcd.reduce(one, axis=1) == 1] for one in small]
+    small = [numerators[np.gcd.reduce(numerators, axis=1) == 1] for numerators in small]
     points = mesh.points / mesh.m
     needs = np.concatenate([*small, points * size])
     on_mesh = np.concatenate([np.full(len(needs) - len(points), -1), np.arange(len(points))])
     values = needs / needs.sum(axis=1, keepdims=True)
-    region = np.floor(values[:, :-1] / (WIDER * side))
+    region = np.floor(values[:, :-1] / (BOXES_PER_REGION * side))
     names = np.column_stack([region, np.floor(values[:, :-1] / side)]).astype(np.int64)
     names, box = np.unique(names, axis=0, return_inverse=True)
     box = box.ravel()
@@ -135,9 +147,9 @@ def sites_of(k: int, size: int, mesh: Triangulation) -> Sites:
 
 @kernel_part
 def gap(p: Floats, v: Floats, m: int) -> float:
-    """How much less than |p - v| is taken at a point v of the mesh, so that it is linear on cells.
+    """By how much |p - v| is lowered at a point v of the mesh, so that it is linear on cells.
 
-    In a coordinate that p has between two grid points, the distance is below the line between them.
+    If a coordinate of p is between two grid points, the distance is below the line between its values there.
     """
     total = 0.0
     for c in range(len(p)):
@@ -149,11 +161,11 @@ def gap(p: Floats, v: Floats, m: int) -> float:
 
 @kernel_part
 def best_set(kinds: Kinds, offered: Ints, v: Floats, need: Floats, m: int) -> tuple[float, int, float]:
-    """The level set at v, of `need` rounds of each class, with most price less distance.
+    """The level set at v, of `need` rounds of each class, with the largest sum of price less distance.
 
-    That sum, -inf if the forecasts offered do not have so many rounds; how many kinds are in it, the last
-    of each class perhaps in part; and what it sums up to above the class's last one, which is the threshold.
-    m: the mesh that v is on, 0 if it is on none.
+    Returned are that sum, -inf if the offered forecasts do not have so many rounds; how many kinds are in the
+    set, the last of each class perhaps in part; and the sum of what is above the thresholds. The threshold of
+    a class is the worth of its last kind. m: the mesh that v is on, 0 if it is on none.
     """
     k, n, total, excess, room = len(need), 0, 0.0, 0.0, kinds.room
     for i in range(len(offered)):
@@ -194,7 +206,10 @@ def best_set(kinds: Kinds, offered: Ints, v: Floats, need: Floats, m: int) -> tu
 def list_offers(
     kinds: Kinds, among: Ints, balls: Balls, b: int, margin: float, ahead: float, tops: Floats, listed: Ints
 ) -> int:
-    """List those `among` that a best set in a ball can have: how many. None is worth more than `tops`."""
+    """List the forecasts `among` these that a best set in a ball can have, and say how many.
+
+    `tops` becomes a bound on the worth of every round of each class.
+    """
     k, prices, room = len(tops), kinds.prices, kinds.room
     centre, radius = balls.centres[b], balls.radii[b]
     tops[:] = -10.0
@@ -220,53 +235,55 @@ def list_offers(
 
 
 Offered = tuple[Ints, Ints, Floats]
-"""Where the forecasts of each box start, and which they are; of each box and class what none is worth more
-than."""
+"""Where the forecasts of each box start, and which they are; for each box and class a bound on their
+worth."""
 
 
 @compiled
 def offers(kinds: Kinds, sites: Sites, ahead: float) -> Offered:
     """The forecasts that a best set in each box can have.
 
-    No price less distance changes by more than the radius within a ball. So a round is in no best set if in
-    the centre it falls short by more than two radii, and the margin, of as many others as a set may need.
-    None are listed where no set could pay even if all prices rose by `ahead`. First regions are looked at,
-    then their boxes with what is left there.
+    Within a ball no price less distance changes by more than the radius. So a round is in no best set if at
+    the centre it is worth less, by more than two radii and the margin, than as many others as a set may need.
+    No forecasts are listed where no set could pay even if all prices rose by `ahead`. Regions are looked at
+    first, and then their boxes with the forecasts that are left.
     """
     f, k = kinds.numbers.shape
     n_boxes, margin = len(sites.boxes.radii), sites.margin
     starts, tops = np.zeros(n_boxes + 1, np.int64), np.zeros((n_boxes, k))
-    found, everyone = np.empty(16 * n_boxes + f, np.int64), np.arange(f)
+    forecasts, everyone = np.empty(16 * n_boxes + f, np.int64), np.arange(f)
     listed, top = np.empty(f, np.int64), np.zeros(k)
     for r in range(len(sites.regions.radii)):
         there = list_offers(kinds, everyone, sites.regions, r, margin, ahead, top, listed)
         for b in range(sites.region_starts[r], sites.region_starts[r + 1]):
             n = starts[b]
-            if n + f > len(found):
-                larger = np.empty(2 * len(found) + f, np.int64)
-                larger[:n] = found[:n]
-                found = larger
+            if n + f > len(forecasts):
+                larger = np.empty(2 * len(forecasts) + f, np.int64)
+                larger[:n] = forecasts[:n]
+                forecasts = larger
             tops[b] = top
             if there > 0:
-                n += list_offers(kinds, listed[:there], sites.boxes, b, margin, ahead, tops[b], found[n:])
+                n += list_offers(kinds, listed[:there], sites.boxes, b, margin, ahead, tops[b], forecasts[n:])
             starts[b + 1] = n
-    return starts, found, tops
+    return starts, forecasts, tops
 
 
-TOLERANCE = 1e-5
-"""By so much a round a level set may be worth too much before it becomes a row."""
+WORTH_TOLERANCE = 1e-5
+"""A level set becomes a row if it is worth too much by more than this a round."""
 
-STEP = 0.2
-"""Prices are raised by this, divided by the k-th root of the rounds."""
+PRICE_RISE = 0.2
+"""Each rise of the prices is this divided by the k-th root of the rounds."""
 
-LOOKS, PASSES = 2, 10
-"""Searches for rows after each rise, and passes over them after each search."""
+LOOKS_PER_RISE, PASSES_PER_LOOK = 2, 10
+"""So many searches for rows follow each rise, and so many passes over the rows each search."""
 
 
-class Rows(NamedTuple):
-    """Level sets: where their entries begin; forecast, class and number of each; costs, multipliers, sizes.
+class LevelSetRows(NamedTuple):
+    """Level sets as rows of the program.
 
-    A size is the sum of the squared numbers, each over the rounds of that kind. `used` (1,): how many rows.
+    `starts` is where the entries of each begin, which are in `forecast`, `label` and `number`. Then come the
+    costs, multipliers and sizes of the level sets. A size is the sum of the squared numbers, each divided by
+    the rounds of that kind. `used` (1,) is how many rows there are.
     """
 
     starts: Ints
@@ -279,23 +296,29 @@ class Rows(NamedTuple):
     used: Ints
 
 
-def rows_for(kinds: Kinds) -> Rows:
-    """Room for rows: some per kind; where there is none left, prices are lowered for good."""
+def rows_for(kinds: Kinds) -> LevelSetRows:
+    """Room for several rows a kind. Beyond it a level set lowers prices and is not kept as a row."""
     most = 1000 + 4 * kinds.numbers.size
     entries = 16 * most
     places = np.zeros(most + 1, np.int64), np.zeros(entries, np.int64), np.zeros(entries, np.int64)
     costs, multipliers, sizes = np.zeros((3, most))
-    return Rows(*places, np.zeros(entries), costs, multipliers, sizes, np.zeros(1, np.int64))
+    return LevelSetRows(*places, np.zeros(entries), costs, multipliers, sizes, np.zeros(1, np.int64))
 
 
 @compiled
 def lower_prices(
-    kinds: Kinds, sites: Sites, offered: Offered, rows: Rows, tolerance: float, close: Bools, cut: float
+    kinds: Kinds,
+    sites: Sites,
+    offered: Offered,
+    rows: LevelSetRows,
+    tolerance: float,
+    close: Bools,
+    cut: float,
 ) -> None:
     """Lower the prices of every level set that is worth too much; each becomes a row.
 
-    With a `cut` all sites are looked at, and those are marked as close that are not below by as much a
-    round; without, only sites that are close.
+    With a `cut` above 0 all sites are looked at, and a site is marked as close if its best set lacks at most
+    that a round. Without it only sites that are close are looked at.
     """
     prices, load, room, (starts, forecasts, _) = kinds.prices, kinds.load, kinds.room, offered
     n = rows.used[0]
@@ -334,8 +357,8 @@ def lower_prices(
 
 
 @compiled
-def settle(kinds: Kinds, rows: Rows, passes: int) -> None:
-    """So many passes of Hildreth's method over the rows; then those without a multiplier go."""
+def settle(kinds: Kinds, rows: LevelSetRows, passes: int) -> None:
+    """Make so many passes of Hildreth's method over the rows, and then drop rows whose multiplier is 0."""
     prices, load, n = kinds.prices, kinds.load, rows.used[0]
     for _ in range(passes):
         for s in range(n):
@@ -367,7 +390,10 @@ def settle(kinds: Kinds, rows: Rows, passes: int) -> None:
 
 @compiled
 def check_sites(kinds: Kinds, sites: Sites, offered: Offered, excess: Floats, thresholds: Floats) -> float:
-    """By how much a round a small level set is worth too much at most; what large ones are on the mesh."""
+    """The most by which a small level set is worth too much, a round.
+
+    Fills in the excess and the thresholds of large level sets on the mesh.
+    """
     starts, forecasts, tops = offered
     worst = 0.0
     for b in range(len(sites.starts) - 1):
@@ -387,39 +413,42 @@ def check_sites(kinds: Kinds, sites: Sites, offered: Offered, excess: Floats, th
     return worst
 
 
-ROUNDING = 1e-12
-"""More than the rounding errors of one round's price, each at most 3 in size, and of its part of a sum."""
+PRICE_ROUNDING = 1e-12
+"""A bound on the rounding error of one round's price, at most 3 in size, and of its part of a sum."""
 
 RISES = 28
-"""So many rises of the prices come within some percent of what many more would."""
+"""So many rises of the prices give a bound within some percent of that of many more."""
 
-OFTEN, CUT = 5, 0.5
-"""After so many rises all sites are looked at again, not only those that are so many rises from paying."""
+RISES_BETWEEN_FULL_LOOKS, RISES_TO_PAY = 5, 0.5
+"""After so many rises all sites are looked at again. In between only sites are looked at whose best set would
+pay after so many rises."""
 
-SIDE = 1.5
-"""Of boxes, in steps of the mesh."""
+BOX_SIDE = 1.5
+"""The side of a box, in steps of the mesh."""
 
-FINENESS = 1.5
-"""The mesh, in sizes of the level sets from which parts are looked at."""
+MESH_PER_SIZE = 1.5
+"""The denominator of the mesh, in sizes of the level sets from which on parts are looked at."""
 
-SMALL_SETS, POWER = 8.0, 0.25
-"""Level sets are looked at one by one if they have fewer than so many times this power of the rounds."""
+SIZE_FACTOR, SIZE_POWER = 8.0, 0.25
+"""Level sets are looked at one by one if their size is below the first times the second power of the
+rounds."""
 
-OFFERED, CROWD = 60, 10.0
-"""Forecasts that a level set is chosen from, mostly; more if there are more than 1/CROWD to a mesh point."""
+OFFERED, POINTS_PER_FORECAST = 60, 10.0
+"""A level set is usually chosen from so many forecasts, and from more of them if there are more forecasts
+than mesh points divided by POINTS_PER_FORECAST."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """Prices of all kinds of rounds, the bound that they prove, and the rows they rest on.
+    """Prices of all kinds of rounds, the bound that they prove, and the rows that they rest on.
 
-    `place` is that of each round's forecast among those of the kinds.
+    `place` is the place of each round's forecast among those of the kinds.
     """
 
     kinds: Kinds
     place: Ints
     bound: float
-    rows: Rows
+    rows: LevelSetRows
 
 
 def best_prices(p: Floats, y: Ints, start: Floats, work: float, tell: Tell = untold) -> Prices | None:
@@ -432,30 +461,30 @@ def best_prices(p: Floats, y: Ints, start: Floats, work: float, tell: Tell = unt
     if chosen is None:
         return None
     size, mesh = chosen
-    sites, rows, rise = sites_of(k, size, mesh), rows_for(kinds), STEP * len(p) ** (-1.0 / k)
+    sites, rows, rise = sites_of(k, size, mesh), rows_for(kinds), PRICE_RISE * len(p) ** (-1.0 / k)
     close = np.zeros(len(sites.needs), np.bool_)
     for i in range(RISES):
         tell(i / RISES)
         kinds.prices[:] += rise - kinds.load
-        if i % OFTEN == 0:
+        if i % RISES_BETWEEN_FULL_LOOKS == 0:
             offered = offers(kinds, sites, 2.0 * rise)
-        for look in range(LOOKS):
-            cut = CUT * rise if look == 0 and i % OFTEN == 0 else 0.0
-            lower_prices(kinds, sites, offered, rows, TOLERANCE, close, cut)
-            settle(kinds, rows, PASSES)
+        for look in range(LOOKS_PER_RISE):
+            cut = RISES_TO_PAY * rise if look == 0 and i % RISES_BETWEEN_FULL_LOOKS == 0 else 0.0
+            lower_prices(kinds, sites, offered, rows, WORTH_TOLERANCE, close, cut)
+            settle(kinds, rows, PASSES_PER_LOOK)
     lower_prices(kinds, sites, offers(kinds, sites, 0.0), rows, 0.0, close, 1.0)
     moved = float(np.abs(p - kinds.values[place]).sum())
     bound = math.fsum((kinds.numbers * kinds.prices).ravel()) - moved
-    bound -= len(p) * (_too_much(kinds, sites, mesh, size) + ROUNDING)
+    bound -= len(p) * (_too_much(kinds, sites, mesh, size) + PRICE_ROUNDING)
     return Prices(kinds, place, max(0.0, bound), rows)
 
 
 def _too_much(kinds: Kinds, sites: Sites, mesh: Triangulation, size: int) -> float:
-    """By how much a round any level set is worth too much at most: Theorem D5."""
+    """The most by which any level set is worth too much, a round, by Theorem D5."""
     n, k = mesh.points.shape
     excess, thresholds = np.zeros(n), np.zeros((n, k))
     worst = check_sites(kinds, sites, offers(kinds, sites, 0.0), excess, thresholds)
-    # a class without rounds has no level set at all where its share is above zero
+    # if a class has no rounds, there is no level set at a value where its share is above zero
     thresholds[:, kinds.numbers.sum(axis=0) == 0.0] = -10.0
     a, b = mesh.pairs.T
     grid = mesh.points / mesh.m
@@ -464,42 +493,45 @@ def _too_much(kinds: Kinds, sites: Sites, mesh: Triangulation, size: int) -> flo
 
 
 def _sizes(kinds: Kinds, rounds: int, work: float) -> tuple[int, Triangulation] | None:
-    """The size from which level sets are seen as parts, and the mesh for these, as the work allows."""
+    """The size from which on level sets are seen as parts, and the mesh for them, as the work allows."""
     f, k = kinds.numbers.shape
     grid = grid_of(kinds.values)
-    size = int(min(rounds + 1, SMALL_SETS * rounds**POWER))
+    size = int(min(rounds + 1, SIZE_FACTOR * rounds**SIZE_POWER))
     while size > 1:
-        m = int(FINENESS * size)
+        m = int(MESH_PER_SIZE * size)
         m = m if grid is None else grid * max(1, round(m / grid))
         n_sites = math.comb(size + k - 1, k) + math.comb(m + k - 1, k - 1)
-        n_boxes, n_regions = (math.comb(int(m / side) + k - 1, k - 1) for side in (SIDE, WIDER * SIDE))
-        offered = OFFERED * max(1.0, CROWD * f / m ** (k - 1))
-        listed = f * n_regions + min(f, offered * WIDER ** (k - 1)) * n_boxes
-        if RISES * k * (LOOKS * offered * n_sites + listed) <= work:
+        n_boxes, n_regions = (
+            math.comb(int(m / side) + k - 1, k - 1) for side in (BOX_SIDE, BOXES_PER_REGION * BOX_SIDE)
+        )
+        offered = OFFERED * max(1.0, POINTS_PER_FORECAST * f / m ** (k - 1))
+        listed = f * n_regions + min(f, offered * BOXES_PER_REGION ** (k - 1)) * n_boxes
+        if RISES * k * (LOOKS_PER_RISE * offered * n_sites + listed) <= work:
             return size, Triangulation(k, m)
         size = int(size * 0.9)
     return None
 
 
-def plan_of(found: Prices, y: Ints) -> Ints:
-    """What the level sets that the prices rest on would make of the rounds: of each round a forecast's place.
+def plan_of(best: Prices, y: Ints) -> Ints:
+    """A grouping like the level sets that the prices rest on: for each round the place of a forecast.
 
-    As their multipliers say how often a level set is wanted, each kind of round is dealt out in proportion,
-    to the forecasts next to their values; what is rounded is made good by what follows.
+    The multiplier of a level set says how often it is wanted. So each kind of round is dealt out in
+    proportion to these, to the forecasts nearest to the values of the level sets. The search that follows
+    repairs what rounding does.
     """
     from scipy.spatial import cKDTree
 
-    rows, n, (f, k) = found.rows, found.rows.used[0], found.kinds.numbers.shape
+    rows, n, (f, k) = best.rows, best.rows.used[0], best.kinds.numbers.shape
     row = np.repeat(np.arange(n), np.diff(rows.starts[: n + 1]))
     entries = len(row)
     masses = np.zeros((n, k))
     np.add.at(masses, (row, rows.label[:entries]), rows.number[:entries])
-    near = cKDTree(found.kinds.values).query(masses / masses.sum(axis=1, keepdims=True), p=1)[1]
+    near = cKDTree(best.kinds.values).query(masses / masses.sum(axis=1, keepdims=True), p=1)[1]
     kind = rows.forecast[:entries] * k + rows.label[:entries]
     pairs, pair = np.unique(kind * f + near[row], return_inverse=True)
     wanted = np.bincount(pair.ravel(), rows.multiplier[row] * rows.number[:entries], len(pairs))
     pairs, wanted = pairs[wanted > 0.0], wanted[wanted > 0.0]
-    numbers = found.kinds.numbers.ravel()
+    numbers = best.kinds.numbers.ravel()
     lonely = np.setdiff1d(np.flatnonzero(numbers), pairs // f)
     pairs, wanted = np.append(pairs, lonely * f + lonely // k), np.append(wanted, np.ones(len(lonely)))
     order = np.argsort(pairs, kind="stable")
@@ -507,5 +539,5 @@ def plan_of(found: Prices, y: Ints) -> Ints:
     wanted *= (numbers / np.maximum(np.bincount(kind, wanted, f * k), 1e-300))[kind]
     dealt = np.diff(np.append(0, np.rint(np.cumsum(wanted)).astype(np.int64)))
     plan = np.empty(len(y), np.int64)
-    plan[np.argsort(found.place * k + y, kind="stable")] = np.repeat(goal, dealt)
+    plan[np.argsort(best.place * k + y, kind="stable")] = np.repeat(goal, dealt)
     return plan

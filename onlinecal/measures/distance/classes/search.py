@@ -1,14 +1,15 @@
-"""Upper ends for several classes: level sets made in several orders, improved along paths and in pairs.
+"""Upper bounds for several classes: level sets made in several orders, improved along paths and in pairs.
 
-Along a path of level sets, which and how many rounds each passes on to the next, by class, is a shortest path
-itself: its states are small vectors of class counts. What a level set pays depends on what it has gained in
-all, and what is passed on on the cheapest rounds for it. Both are reckoned as if nothing else moved; so the
-new level sets are counted anew, and each stretch of the path keeps its own only if they are better.
+*Paths.* Level sets are put in an order, and each passes some of its rounds on to the next. The best numbers
+of rounds, by class, are a shortest path: its states are small vectors of class counts. The cost of a level
+set depends on what it has gained in all, and passing on costs what the cheapest rounds cost. Both are
+computed as if nothing else moved. So the new level sets are counted anew, and each stretch of the path keeps
+them only if they are better.
 
-Of two neighbours' rounds so many of each class go to the one and the rest to the other. Once the numbers are
-known both values are, and it is best to give the one the rounds that are nearest to it by comparison. The
-numbers that are tried are those there are, with few rounds passed on, and all rounds in one level set. As
-nothing else changes, every step is a gain by itself, and after some passes there is none left.
+*Pairs.* Of the rounds of two neighbours so many of each class go to the first and the rest to the second.
+These numbers determine both values, and then it is best to give the first the rounds that are nearer to it by
+comparison. The numbers that are tried are the present ones with few rounds passed on, and all rounds in one
+level set. Nothing else changes, so every step is a gain, and after some passes there is none left.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from onlinecal.arrays import Bools, Floats, Ints, Tell, part_of, untold
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.groupings import class_frequencies
 from onlinecal.measures.distance.classes.sweep import (
-    NEIGHBOURS,
-    Members,
+    MOST_NEIGHBOURS,
+    ClassRounds,
     Places,
-    Rounds,
+    SetMembers,
     exchanges,
     l1,
     make_level_sets,
@@ -38,22 +39,24 @@ from onlinecal.measures.distance.classes.sweep import (
 )
 
 MOST_PASSED = 63, 250
-"""Vectors of rounds that are tried between two neighbours: few, and more after a pass that gained little."""
+"""So many vectors of rounds are tried between two neighbours on a path, and more after a pass of little
+gain."""
 
-LITTLE_GAIN = 5e-4
-"""Share of the whole that is little for a pass."""
+LITTLE_GAIN_OF_PATHS = 5e-4
+"""A gain below this share of all costs is little for a pass along paths."""
 
 LARGEST_TABLE = 100_000
-"""Entries of the table of what a level set pays by what it has gained."""
+"""The most entries of a table of a level set's costs by what it has gained."""
 
-WIDTH = 1.0
-"""Of the strips that a path follows: the way across over the (k-1)-th root of the level sets."""
+STRIP_WIDTH = 1.0
+"""The width of the strips that a path follows, in extents divided by the (k-1)-th root of the level sets."""
 
 
 class Grouped(NamedTuple):
-    """Rounds by group: where those of each begin, and all (T,); forecasts of each likewise, and how often.
+    """Rounds by group: `starts` says where the `members` of each begin, (T,).
 
-    Then class counts and means of the groups, shapes (B, k).
+    `held` has the different forecasts of each group in the same way, and `number` how often they are there.
+    `counts` and `means` are the class counts and frequencies of the groups, shapes (B, k).
     """
 
     starts: Ints
@@ -65,7 +68,7 @@ class Grouped(NamedTuple):
     means: Floats
 
 
-def grouped(rounds: Rounds, group: Ints) -> Grouped:
+def grouped(rounds: ClassRounds, group: Ints) -> Grouped:
     """The groups 0..B-1, none of them empty."""
     n, (f, k) = int(group.max()) + 1, rounds.values.shape
     counts = np.bincount(group * k + rounds.label, minlength=n * k).reshape(n, k)
@@ -83,11 +86,15 @@ def grouped(rounds: Rounds, group: Ints) -> Grouped:
     )
 
 
-def improvements(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
-    """Groupings, each no worse than the one before, without end, with their work; none for many classes."""
+def improvements(rounds: ClassRounds, group: Ints) -> Iterator[tuple[int, Ints]]:
+    """Groupings without end, each no worse than the one before, with their work; none for many classes."""
     k = rounds.values.shape[1]
     choices = [exchanges(k, most) for most in MOST_PASSED]
-    choices = [one for one in choices if one.max() > 0 and (4 * int(one.max()) + 1) ** k <= LARGEST_TABLE]
+    choices = [
+        vectors
+        for vectors in choices
+        if vectors.max() > 0 and (4 * int(vectors.max()) + 1) ** k <= LARGEST_TABLE
+    ]
     if not choices:
         return
     passed, rng = choices[0], np.random.default_rng(0)
@@ -105,33 +112,33 @@ def improvements(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
         taken = np.zeros(len(path), np.bool_)
         taken[path] = better
         group = np.where(taken[group], moved, group)
-        passed = choices[-1 if gain[taken].sum() < LITTLE_GAIN * costs.sum() else 0]
+        passed = choices[-1 if gain[taken].sum() < LITTLE_GAIN_OF_PATHS * costs.sum() else 0]
         yield work, group
 
 
 def _along_strips(means: Floats, rng: np.random.Generator) -> Ints:
     """All level sets in an order that goes up one strip of the simplex and down the next."""
     n, k = means.shape
-    # sums of a few terms each, in order, so that no library's way of adding up decides on a strip
+    # sums of a few terms each, in a fixed order, so that strips do not depend on how a library adds up
     across, along = (way - way.mean() for way in rng.normal(size=(2, k)))
     across /= np.sqrt((across**2).sum())
     along -= (along * across).sum() * across
     place = (means * across).sum(axis=1)
-    width = WIDTH * max(float(np.ptp(place)), 1e-9) / n ** (1.0 / (k - 1))
+    width = STRIP_WIDTH * max(float(np.ptp(place)), 1e-9) / n ** (1.0 / (k - 1))
     strip = np.floor(place / width + rng.random()).astype(np.int64)
     return np.lexsort((np.round(np.where(strip % 2 == 0, 1, -1) * (means * along).sum(axis=1), 9), strip))
 
 
-def _costs(rounds: Rounds, group: Ints, n: int) -> Floats:
-    """What each of the groups 0..n-1 pays."""
+def _costs(rounds: ClassRounds, group: Ints, n: int) -> Floats:
+    """The cost of each of the groups 0..n-1."""
     means = class_frequencies(rounds.label, group, rounds.values.shape[1])
     away = np.abs(rounds.values[rounds.value] - means).sum(axis=1)
     return np.asarray(np.bincount(group, away, n), float)
 
 
 @kernel_part
-def cost_of_passing(rounds: Rounds, groups: Grouped, a: int, b: int, costs: Floats) -> None:
-    """What the cheapest rounds of each class cost on the way from a to b: sums, shape (k, radius + 1)."""
+def cost_of_passing(rounds: ClassRounds, groups: Grouped, a: int, b: int, costs: Floats) -> None:
+    """Fill in the costs of moving the cheapest rounds of each class from a to b: sums, (k, radius + 1)."""
     costs[:, 1:] = np.inf
     most = costs.shape[1] - 1
     for q in range(groups.starts[a], groups.starts[a + 1]):
@@ -149,8 +156,10 @@ def cost_of_passing(rounds: Rounds, groups: Grouped, a: int, b: int, costs: Floa
 
 
 @compiled
-def best_passed(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, radius: int) -> tuple[Ints, int]:
-    """For each group of the path which of the vectors it best passes on to the next; the work in terms."""
+def best_passed(
+    rounds: ClassRounds, groups: Grouped, path: Ints, passed: Ints, radius: int
+) -> tuple[Ints, int]:
+    """For each group of the path the number of the best vector to pass on to the next; the work in terms."""
     n, (m, k), work = len(path), passed.shape, 0
     side = 4 * radius + 1
     codes = np.zeros(m, np.int64)
@@ -207,8 +216,8 @@ def best_passed(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, radiu
 
 
 @compiled
-def pass_on(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, group: Ints) -> None:
-    """Pass so many rounds of each class from each group of the path to the next, the cheapest left."""
+def pass_on(rounds: ClassRounds, groups: Grouped, path: Ints, passed: Ints, group: Ints) -> None:
+    """Pass so many rounds of each class from each group of the path to the next, always the cheapest."""
     for t in range(len(path) - 1):
         for j in range(passed.shape[1]):
             a, b = path[t], path[t + 1]
@@ -227,25 +236,35 @@ def pass_on(rounds: Rounds, groups: Grouped, path: Ints, passed: Ints, group: In
                     group[best] = b
 
 
-PASSED = 50, 400
-"""Vectors of rounds that are tried between two neighbours: few at first, then more."""
+MOST_SHARED = 50, 400
+"""So many vectors of rounds are tried between the level sets of a pair: first few, then more."""
 
 PAIRED = 30
-"""Level sets that one is paired with."""
+"""Each level set is paired with so many others."""
 
-LITTLE = 1e-4
-"""Share of the whole that is too little for a pass."""
+LITTLE_GAIN_OF_PAIRS = 1e-4
+"""Passes over pairs end when one gains less than this share of all costs."""
 
 MOST_KINDS = 500
-"""Kinds of rounds in a pair up to which it is looked at; time is in proportion to their square at worst."""
+"""Pairs with more kinds of rounds are left out; the time is in proportion to their square at worst."""
 
 
 class Pair(NamedTuple):
-    """The rounds of two level sets by kind, those of a class after another: room to work in.
+    """The rounds of two level sets by kind, class by class, and room to work in.
 
-    Where the kinds of each class start (k + 1,); forecasts, numbers of rounds, what a round pays more in the
-    first level set than in the second, and the order of that, from the least, within each class; place of
-    each forecast among the kinds of a class, or -1 (N,); all rounds (T,).
+    Attributes
+    ----------
+    starts
+        Where the kinds of each class start, (k + 1,).
+    forecast, number
+        For each kind its forecast and its number of rounds.
+    more, order
+        What a round costs more in the first level set than in the second, and the kinds of each class ordered
+        by it.
+    slot
+        The place of each forecast among the kinds of a class, or -1, (N,).
+    rounds
+        All rounds, (T,).
     """
 
     starts: Ints
@@ -257,15 +276,15 @@ class Pair(NamedTuple):
     rounds: Ints
 
 
-def better_pairs(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
-    """Groupings, each better than the one before, with their work; ends when there is little to gain."""
+def better_pairs(rounds: ClassRounds, group: Ints) -> Iterator[tuple[int, Ints]]:
+    """Groupings, each better than the one before, with their work, until there is little to gain."""
     n_values, k = rounds.values.shape
     kinds = np.zeros((3, 2 * len(group) + k), np.int64)
     pair = Pair(
         np.zeros(k + 1, np.int64), kinds[0], kinds[1], np.zeros(kinds.shape[1]), kinds[2],
         np.full(n_values, -1), np.zeros(len(group), np.int64),
     )  # fmt: skip
-    for most in PASSED:
+    for most in MOST_SHARED:
         passed, active = exchanges(k, most), np.ones(int(group.max()) + 1, np.bool_)
         while True:
             used, group = np.unique(group, return_inverse=True)
@@ -279,13 +298,13 @@ def better_pairs(rounds: Rounds, group: Ints) -> Iterator[tuple[int, Ints]]:
             gain, work, active = share_out(rounds, members, near, passed, active, pair)
             group = members.group
             yield work, group
-            if gain <= LITTLE * before:
+            if gain <= LITTLE_GAIN_OF_PAIRS * before:
                 break
 
 
 @kernel_part
-def list_kinds(rounds: Rounds, members: Members, a: int, b: int, pair: Pair) -> int:
-    """Put the rounds of two level sets into `pair`; how many rounds."""
+def list_kinds(rounds: ClassRounds, members: SetMembers, a: int, b: int, pair: Pair) -> int:
+    """Put the rounds of two level sets into `pair`, and say how many rounds."""
     n, held = 0, 0
     for g in (a, b):
         t = members.first[g]
@@ -310,9 +329,9 @@ def list_kinds(rounds: Rounds, members: Members, a: int, b: int, pair: Pair) -> 
 
 @kernel_part
 def cost_of_sharing(values: Floats, pair: Pair, first: Ints, second: Ints, v: Floats, limit: float) -> float:
-    """What all pay if so many of each class go to the first level set, the rest to the second; v (2, k).
+    """The cost if so many rounds of each class go to the first level set and the rest to the second.
 
-    Above the limit, only that it is.
+    v (2, k) becomes the values of both. A cost above the limit need not be exact.
     """
     sizes, total = (max(1, first.sum()), max(1, second.sum())), 0.0
     for j in range(len(first)):
@@ -328,7 +347,7 @@ def cost_of_sharing(values: Floats, pair: Pair, first: Ints, second: Ints, v: Fl
             there = l1(p, v[1])
             total += pair.number[q] * there
             pair.more[q] = l1(p, v[0]) - there
-        # the order of the last numbers is nearly that of these
+        # insertion sort is quick, since the order for the last numbers is nearly the order for these
         for i in range(begin + 1, end):
             q, h = pair.order[i], i
             while h > begin and pair.more[pair.order[h - 1]] > pair.more[q]:
@@ -348,9 +367,9 @@ def cost_of_sharing(values: Floats, pair: Pair, first: Ints, second: Ints, v: Fl
 
 @kernel_part
 def divide(
-    rounds: Rounds, members: Members, a: int, b: int, pair: Pair, n: int, first: Ints, v: Floats
+    rounds: ClassRounds, members: SetMembers, a: int, b: int, pair: Pair, n: int, first: Ints, v: Floats
 ) -> None:
-    """Share out the rounds in `pair`: so many of each class go to the first level set."""
+    """Divide the rounds in `pair`: so many of each class go to the first level set."""
     more = np.empty(n)
     for i in range(n):
         p = rounds.values[rounds.value[pair.rounds[i]]]
@@ -367,8 +386,8 @@ def divide(
 
 
 @kernel_part
-def cost_of(rounds: Rounds, members: Members, b: int) -> float:
-    """What the rounds of a level set pay."""
+def cost_of(rounds: ClassRounds, members: SetMembers, b: int) -> float:
+    """The cost of a level set: the distances of its rounds to its value."""
     size, total, t = members.counts[b].sum(), 0.0, members.first[b]
     while t >= 0:
         for c in range(members.counts.shape[1]):
@@ -379,9 +398,9 @@ def cost_of(rounds: Rounds, members: Members, b: int) -> float:
 
 @compiled
 def share_out(
-    rounds: Rounds, members: Members, near: Ints, passed: Ints, active: Bools, pair: Pair
+    rounds: ClassRounds, members: SetMembers, near: Ints, passed: Ints, active: Bools, pair: Pair
 ) -> tuple[float, int, Bools]:
-    """All pairs once of which one has changed since (`active`): the gain, the work in terms, what changed."""
+    """Improve all pairs once of which one has changed (`active`): gain, work in terms, what changed."""
     n, k, work = len(near), passed.shape[1], 0
     gain, changed, v = 0.0, np.zeros(n, np.bool_), np.zeros((2, k))
     first, second, best = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
@@ -417,32 +436,33 @@ def share_out(
     return gain, work, changed
 
 
-Prices = Callable[[Floats], Floats]
+PriceFunction = Callable[[Floats], Floats]
 """Potentials of all classes at points of the simplex, shapes (n, k)."""
 
 FEWEST_ROUNDS = 4
-"""With fewer rounds in a group on average, neighbouring forecasts are put into one."""
+"""If groups of equal forecasts have fewer rounds on average, neighbouring forecasts are put into one
+group."""
 
 PRICINGS = ((0.5, 1.2), (0.8, 1.2), (1.0, 1.2), (0.3, 1.2), (1.0, 1.0))
-"""Shares of the potentials that are tried as prices, and how many times the way elsewhere counts then.
+"""Shares of the potentials that are tried as prices, and how many times the distance elsewhere then counts.
 
-Potentials in full tempt to leave too much to the last level sets, the more so if the way counts once.
+Full potentials leave too much to the last level sets, the more so if distances count once.
 """
 
-PATHS = 6
-"""Work along paths, whose terms are cheaper, for each of the sweeps."""
+PATHS_WORK = 6
+"""The work along paths, in multiples of that for sweeps; its terms are cheaper."""
 
-PAIRS = 20
-"""Work with pairs, which mostly ends before, for each of the sweeps."""
+PAIRS_WORK = 20
+"""The most work with pairs, in multiples of that for sweeps; it usually ends before."""
 
 SWEEPS_PART, PATHS_PART = 0.3, 0.5
-"""At which shares of the time sweeps mostly end, and paths."""
+"""The shares of the time at which sweeps and paths usually end."""
 
 STANDSTILL = 10, 0.001
-"""Paths are left when so many passes along them have gained less than this share."""
+"""Work along paths ends when so many passes have gained less than this share of all costs."""
 
 MOST_EXCHANGES = 1000
-"""Exchanges that are tried for each level set."""
+"""At most so many exchanges are tried for each level set."""
 
 
 def groups_of(vectors: Floats) -> Ints:
@@ -450,49 +470,49 @@ def groups_of(vectors: Floats) -> Ints:
     return np.unique(np.round(vectors, 12), axis=0, return_inverse=True)[1].ravel()
 
 
-class Start(NamedTuple):
+class StartingGroups(NamedTuple):
     """Groups to begin with, shape (T,), and their centres, shape (B, k)."""
 
     group: Ints
     centres: Floats
 
 
-def start_of(p: Floats) -> Start:
-    """Groups to begin with: equal forecasts, or neighbouring ones if too few are equal."""
+def start_of(p: Floats) -> StartingGroups:
+    """Groups to begin with: equal forecasts, or neighbouring forecasts if too few are equal."""
     value = groups_of(p)
     fineness = len(p)
     while (value.max() + 1) * FEWEST_ROUNDS > len(p) and fineness > 1:
         fineness = max(1, int(fineness * 0.7))
         value = groups_of(np.rint(p * fineness))
     sums = np.column_stack([np.bincount(value, column) for column in p.T])
-    return Start(value, sums / np.bincount(value)[:, None])
+    return StartingGroups(value, sums / np.bincount(value)[:, None])
 
 
-def start_at(group: Ints, centres: Floats) -> Start:
+def start_at(group: Ints, centres: Floats) -> StartingGroups:
     """The groups that are not empty, with these centres."""
     names, places = np.unique(group, return_inverse=True)
-    return Start(places.ravel(), centres[names])
+    return StartingGroups(places.ravel(), centres[names])
 
 
-def rounds_of(p: Floats, y: Ints) -> Rounds:
+def rounds_of(p: Floats, y: Ints) -> ClassRounds:
     """The rounds as kernels take them."""
     value = groups_of(p)
-    return Rounds(p[np.unique(value, return_index=True)[1]], value, y)
+    return ClassRounds(p[np.unique(value, return_index=True)[1]], value, y)
 
 
 def sweeps(
-    rounds: Rounds, start: Start, prices: Prices, stretch: float, work: float
+    rounds: ClassRounds, start: StartingGroups, prices: PriceFunction, stretch: float, work: float
 ) -> Iterator[tuple[int, Ints]]:
-    """Groupings of the rounds, shape (T,), without end, each with its work in terms added up.
+    """Groupings of the rounds, shape (T,), without end, each with its work in terms.
 
-    With little work in sight fewer exchanges are tried for each level set.
+    If little work is allowed, fewer exchanges are tried for each level set.
     """
     group, centres = start
     n, k = centres.shape
     if n < 2:
         return
     sizes = np.bincount(group)
-    places = Places(centres, prices(centres), neighbours_of(centres, NEIGHBOURS), stretch)
+    places = Places(centres, prices(centres), neighbours_of(centres, MOST_NEIGHBOURS), stretch)
     held = len(np.unique(group * len(rounds.values) + rounds.value))
     tried = exchanges(k, min(MOST_EXCHANGES, work / (2 * k * held)))
     rng = np.random.default_rng(0)
@@ -509,21 +529,26 @@ def sweeps(
 
 
 def searched(
-    p: Floats, y: Ints, starts: list[Start], potentials: list[Prices], work: float, tell: Tell = untold
+    p: Floats,
+    y: Ints,
+    starts: list[StartingGroups],
+    potentials: list[PriceFunction],
+    work: float,
+    tell: Tell = untold,
 ) -> Iterator[Ints]:
-    """Groupings of the rounds: one from each start with each prices, then more of the best kind.
+    """Groupings of the rounds: one from each start with each function of prices, then more of the best kind.
 
-    When the work is done the best of all is improved along paths and then in pairs.
+    When that work is used up, the best of all is improved along paths and then in pairs.
     """
     rounds, k = rounds_of(p, y), p.shape[1]
 
     def cost(group: Ints) -> float:
         return float(np.abs(p - class_frequencies(y, group, k)).sum())
 
-    ways = [(start, one, *way) for way in PRICINGS for start in starts for one in potentials]
+    ways = [(start, function, *way) for way in PRICINGS for start in starts for function in potentials]
     searches = [
-        sweeps(rounds, start, partial(_scaled, one, share), stretch, work)
-        for start, one, share, stretch in ways
+        sweeps(rounds, start, partial(_scaled, function, share), stretch, work)
+        for start, function, share, stretch in ways
     ]
     reached: list[float] = []
     best, least, spent = starts[0].group, cost(starts[0].group), 0
@@ -540,18 +565,18 @@ def searched(
         if done == 0 or spent > work:
             break
     told_paths, told_pairs = part_of(tell, SWEEPS_PART, PATHS_PART), part_of(tell, PATHS_PART, 1.0)
-    for passes, group in enumerate(_within(improvements(rounds, best), PATHS * work, told_paths), 1):
+    for passes, group in enumerate(_within(improvements(rounds, best), PATHS_WORK * work, told_paths), 1):
         yield group
         best = group
         if passes % STANDSTILL[0] == 0:
             before, least = least, cost(group)
             if least >= before * (1.0 - STANDSTILL[1]):
                 break
-    yield from _within(better_pairs(rounds, best), PAIRS * work, told_pairs)
+    yield from _within(better_pairs(rounds, best), PAIRS_WORK * work, told_pairs)
 
 
 def _within(groupings: Iterator[tuple[int, Ints]], work: float, tell: Tell) -> Iterator[Ints]:
-    """Groupings until so much work is done."""
+    """Groupings until so much work has been done."""
     spent = 0
     for done, group in groupings:
         yield group
@@ -561,5 +586,5 @@ def _within(groupings: Iterator[tuple[int, Ints]], work: float, tell: Tell) -> I
             break
 
 
-def _scaled(potentials: Prices, share: float, points: Floats) -> Floats:
+def _scaled(potentials: PriceFunction, share: float, points: Floats) -> Floats:
     return share * potentials(points)

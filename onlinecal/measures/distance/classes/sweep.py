@@ -1,9 +1,10 @@
-"""Level sets made one after the other, of rounds, centres, members and offers between level sets.
+"""Level sets made one after the other, by exchanging rounds with neighbours that are not made yet.
 
-Every level set has a centre. When its turn has come, as many rounds of either class are exchanged with its
-neighbours still to come as make its mean nearly its centre: all small exchanges of the cheapest rounds are
-tried, and what a round costs elsewhere is told by potentials of the relaxation, so that nobody is left with
-what cannot be placed. The levels made before are not touched again, so no choice is spoiled by a later one.
+Every level set has a centre. When its turn comes, it exchanges rounds of each class with its neighbours until
+its mean is about its centre. All small exchanges of the cheapest rounds are tried. Potentials of the
+relaxation say what a round costs elsewhere, so that the last level sets are not left with rounds that fit
+nowhere. Level sets that were made before are not changed again, so no later choice can make an earlier one
+worse.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from onlinecal.arrays import Bools, Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 
 
-class Rounds(NamedTuple):
-    """The different forecasts (N, k), and of each round the place of its forecast and its class (T,)."""
+class ClassRounds(NamedTuple):
+    """The different forecasts (N, k), and for each round the place of its forecast, and its class (T,)."""
 
     values: Floats
     value: Ints
@@ -25,7 +26,10 @@ class Rounds(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Centres of level sets (B, k), what a round of each class pays there (B, k), neighbours (B, n)."""
+    """Centres of level sets (B, k), the price of a round of each class there (B, k), neighbours (B, n).
+
+    Distances elsewhere count `stretch` times.
+    """
 
     centres: Floats
     prices: Floats
@@ -33,8 +37,12 @@ class Places(NamedTuple):
     stretch: float
 
 
-class Members(NamedTuple):
-    """Which level set a round is in (T,); the first of each (B,), next and previous ones; class counts."""
+class SetMembers(NamedTuple):
+    """The members of level sets, as linked lists.
+
+    `group` is the level set of each round (T,), `first` the first round of each (B,), `following` and
+    `previous` its neighbours in the list (T,), or -1. `counts` are the class counts (B, k).
+    """
 
     group: Ints
     first: Ints
@@ -44,10 +52,11 @@ class Members(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """Of each class the cheapest rounds to take in, or to give away, and where to.
+    """The cheapest rounds of each class that a level set may take in, or give away, and where they go.
 
     Their number (k,); rounds, targets and costs (k, offered); sums of forecasts (k, offered, k). After
-    `add_up` costs and sums are those of all up to that one, and costs without the distances to the mean.
+    `add_up` costs and sums are those of all rounds up to that one, and costs are without the distances to the
+    mean.
     """
 
     number: Ints
@@ -58,7 +67,7 @@ class Offers(NamedTuple):
 
 
 def exchanges(k: int, most: float) -> Ints:
-    """Small vectors of whole numbers, shorter ones first: all up to some l1 norm, at most so many."""
+    """Small vectors of whole numbers, shorter ones first: the largest l1 ball that has at most so many."""
     ball = np.zeros((1, k), np.int64)
     steps = np.concatenate([ball, np.eye(k, dtype=np.int64), -np.eye(k, dtype=np.int64)])
     while True:
@@ -71,7 +80,7 @@ def exchanges(k: int, most: float) -> Ints:
 def neighbours_of(points: Floats, most: int) -> Ints:
     """The other points nearest to each, the nearest first, shape (n, min(most, n - 1)); n is at least 2.
 
-    Of equal points the tree may name another one first, and leaves the point itself out if they are many.
+    If points are equal the tree may name another one first, or leave out the point itself if there are many.
     """
     from scipy.spatial import cKDTree
 
@@ -80,7 +89,7 @@ def neighbours_of(points: Floats, most: int) -> Ints:
     return np.take_along_axis(near, order, axis=1)[:, :-1].astype(np.int64)
 
 
-def members_of(group: Ints, label: Ints, n_groups: int, k: int) -> Members:
+def members_of(group: Ints, label: Ints, n_groups: int, k: int) -> SetMembers:
     """The members of groups 0..n_groups-1 as lists that can be changed."""
     order = np.argsort(group, kind="stable")
     following, previous = np.full(len(group), -1), np.full(len(group), -1)
@@ -91,19 +100,20 @@ def members_of(group: Ints, label: Ints, n_groups: int, k: int) -> Members:
     starts = np.append(True, ~joined)
     first[group[order[starts]]] = order[starts]
     counts = np.bincount(group * k + label, minlength=n_groups * k).reshape(n_groups, k)
-    return Members(group.copy(), first, following, previous, counts)
+    return SetMembers(group.copy(), first, following, previous, counts)
 
 
 LEAST_OFFERED, MOST_OFFERED = 20, 1000
-"""Rounds of each class that may leave a level set, and that may come: so many more than the largest bias."""
+"""So many rounds of each class may leave a level set, and as many may come. The first is what is added to the
+largest bias, and the second is the most."""
 
-NEIGHBOURS = 24
-"""Level sets that a round may go to."""
+MOST_NEIGHBOURS = 24
+"""A round may go to so many neighbouring level sets."""
 
 
 @kernel_part
 def l1(a: Floats, b: Floats) -> float:
-    """The distance of two vectors."""
+    """The l1 distance of two vectors."""
     total = 0.0
     for c in range(len(a)):
         total += abs(a[c] - b[c])
@@ -120,7 +130,7 @@ def room_for_offers(k: int, offered: int) -> Offers:
 
 @kernel_part
 def offer(offers: Offers, j: int, t: int, cost: float, target: int) -> None:
-    """Put a round among the cheapest of its class, if it is one of them."""
+    """Insert a round among the cheapest of its class, if it is one of them."""
     i = offers.number[j]
     if i == offers.cost.shape[1]:
         i -= 1
@@ -138,9 +148,15 @@ def offer(offers: Offers, j: int, t: int, cost: float, target: int) -> None:
 
 @kernel_part
 def look_around(
-    rounds: Rounds, places: Places, members: Members, b: int, frozen: Bools, come: Offers, leave: Offers
+    rounds: ClassRounds,
+    places: Places,
+    members: SetMembers,
+    b: int,
+    frozen: Bools,
+    come: Offers,
+    leave: Offers,
 ) -> None:
-    """What may come to a level set and what may leave it, at costs as if its mean were its centre."""
+    """Fill in the rounds that may come and leave, with costs as if the set's mean were its centre."""
     for j in range(len(come.number)):
         come.number[j] = leave.number[j] = 0
     t = members.first[b]
@@ -165,9 +181,9 @@ def look_around(
 
 @kernel_part
 def different_forecasts(
-    rounds: Rounds, members: Members, b: int, slot: Ints, held: tuple[Ints, Floats]
+    rounds: ClassRounds, members: SetMembers, b: int, slot: Ints, held: tuple[Ints, Floats]
 ) -> int:
-    """The different forecasts in a level set, and how many rounds have each; how many they are."""
+    """Fill in the different forecasts in a level set and how many rounds have each; and say how many."""
     n, t = 0, members.first[b]
     while t >= 0:
         p = rounds.value[t]
@@ -183,7 +199,7 @@ def different_forecasts(
 
 @kernel_part
 def total_distance(values: Floats, held: tuple[Ints, Floats], n: int, counts: Ints, limit: float) -> float:
-    """Sum of the distances of so many forecasts to the class frequencies; whatever is above the limit is."""
+    """The sum of distances of n forecasts to the class frequencies; above the limit it need not be exact."""
     size = 0
     for j in range(len(counts)):
         size += counts[j]
@@ -199,8 +215,8 @@ def total_distance(values: Floats, held: tuple[Ints, Floats], n: int, counts: In
 
 
 @kernel_part
-def add_up(rounds: Rounds, centre: Floats, offers: Offers, sign: float) -> None:
-    """Sums of costs, less distances to the centre, and of forecasts over the first offers of each class."""
+def add_up(rounds: ClassRounds, centre: Floats, offers: Offers, sign: float) -> None:
+    """Turn costs, less distances to the centre, and forecasts into sums over the first offers of a class."""
     for j in range(len(offers.number)):
         for i in range(offers.number[j]):
             p = rounds.values[rounds.value[offers.round[j, i]]]
@@ -212,7 +228,7 @@ def add_up(rounds: Rounds, centre: Floats, offers: Offers, sign: float) -> None:
 
 @kernel_part
 def least_cost(ways: Ints, counts: Ints, total: Floats, come: Offers, leave: Offers) -> tuple[float, float]:
-    """What the moved rounds pay elsewhere, and that with the least that the level set pays: its bias."""
+    """The cost of the moved rounds elsewhere, and that plus the bias, which the level set costs at least."""
     cost, bias = 0.0, 0.0
     for j in range(len(ways)):
         offers = come if ways[j] > 0 else leave
@@ -231,8 +247,10 @@ def least_cost(ways: Ints, counts: Ints, total: Floats, come: Offers, leave: Off
 
 
 @kernel_part
-def list_moved(rounds: Rounds, ways: Ints, come: Offers, leave: Offers, moved: tuple[Ints, Floats]) -> int:
-    """The forecasts that are moved, in with a plus and out with a minus; how many."""
+def list_moved(
+    rounds: ClassRounds, ways: Ints, come: Offers, leave: Offers, moved: tuple[Ints, Floats]
+) -> int:
+    """List the forecasts that move, in with a plus and out with a minus, and say how many."""
     n = 0
     for j in range(len(ways)):
         offers, sign = (come, 1.0) if ways[j] > 0 else (leave, -1.0)
@@ -243,7 +261,7 @@ def list_moved(rounds: Rounds, ways: Ints, come: Offers, leave: Offers, moved: t
 
 
 @kernel_part
-def move(members: Members, label: Ints, t: int, to: int) -> None:
+def move(members: SetMembers, label: Ints, t: int, to: int) -> None:
     """Put a round into another level set."""
     group, first, following, previous, counts = members
     old, after, before = group[t], following[t], previous[t]
@@ -262,7 +280,9 @@ def move(members: Members, label: Ints, t: int, to: int) -> None:
 
 
 @compiled
-def make_level_sets(rounds: Rounds, places: Places, members: Members, order: Ints, tried: Ints) -> int:
+def make_level_sets(
+    rounds: ClassRounds, places: Places, members: SetMembers, order: Ints, tried: Ints
+) -> int:
     """Make the level sets in that order by those exchanges, changing `members`; returns its work."""
     (n_values, k), n_sets, work, largest = rounds.values.shape, len(places.centres), 0, 0.0
     for b in range(n_sets):

@@ -1,4 +1,4 @@
-"""The relaxation's linear program, by an interior point method whose steps take time linear in the nodes.
+"""The relaxation's linear program, solved by an interior point method with steps in linear time.
 
 Masses z_k are kept at the nodes x_k, (1 - x_k) z_k of them zeros and x_k z_k ones; zeros and ones flow to
 neighbouring nodes on either side. The dual has potentials u0 and u1 at the nodes, and a slack for each
@@ -6,9 +6,9 @@ amount: -(1 - x_k) u0_k - x_k u1_k for a mass, the gap less the fall of a potent
 
 Each step of the method solves the equations of an electrical network: two wires, of u0 and of u1, with a
 conductance in each gap, and a conductance to the ground at each node that ties the two together. Nodes are
-eliminated from the left. What is left of it at a node is a conductance to the ground, a symmetric matrix of
-two rows, [[c00, c01], [c01, c11]]. Its determinant is carried along beside it: then nothing is ever
-subtracted that is nearly equal, and the potentials come out right to the last digits.
+eliminated from the left. The eliminated part acts on a node like a conductance to the ground, a symmetric
+matrix of two rows, [[c00, c01], [c01, c11]]. Its determinant is carried along beside it. So numbers that are
+nearly equal are never subtracted, and the potentials are right to the last digits.
 
 Source: Mehrotra, "On the implementation of a primal-dual interior point method" (1992), for the steps.
 """
@@ -22,29 +22,30 @@ import numpy as np
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
 
-MOST_STEPS = 200
-"""Steps taken at most; 60 is the most that has been seen, for 4,000 distinct forecasts."""
+MOST_INTERIOR_STEPS = 200
+"""At most so many steps; the most that was ever needed is 60, for 4,000 distinct forecasts."""
 
-CLOSED = 1e-16
-"""The average of amount times slack at which the method stops, the largest mass being 1."""
+CLOSED_GAP = 1e-16
+"""The method stops at this average of amount times slack; the largest number of rounds at a node is 1."""
 
-NEARLY_CLOSED, PATIENCE = 1e-6, 12
-"""Below such an average it stops after so many steps without a better point: rounding errors are left."""
+NEARLY_CLOSED_GAP, STEPS_WITHOUT_GAIN = 1e-6, 12
+"""Below this average it stops after so many steps without a better point, as only rounding errors are
+left."""
 
-SMALLEST = 1e-60
-"""An amount or a slack below that stops the method: products of quotients must not come near 0."""
+SMALLEST_AMOUNT = 1e-60
+"""A smaller amount or slack stops the method: products of quotients must not come near 0."""
 
 REFINEMENTS = 1
-"""Corrections of each change by what rounding errors left over of the equations."""
+"""How often each change is corrected for the rounding errors in its equations."""
 
-SHORTER = 0.999
-"""Share of the step to the nearest bound that is taken, so that amounts and slacks stay positive."""
+SHARE_TO_BOUND = 0.999
+"""The share of the way to the nearest bound that a step goes, so that amounts and slacks stay positive."""
 
 SMALL_COST = 1e-7
-"""Of a round at a node, at most, where few masses are wanted."""
+"""The largest cost of a round at a node if few masses are wanted."""
 
 FIRST_SLACK = 0.1
-"""Slacks at the start, when both potentials are less by that than 0."""
+"""The slacks at the start, where both potentials are minus this."""
 
 
 class Program(NamedTuple):
@@ -66,22 +67,22 @@ class Program(NamedTuple):
     change: Floats
     """The change of the potentials, (2, n)."""
     currents: Floats
-    """What the change has to make up for, (2, n)."""
+    """The right-hand side of the equations for the change, (2, n)."""
     correction: Floats
-    """Of the change, (2, n)."""
+    """A correction of the change, (2, n)."""
     surplus: Floats
-    """What the masses and flows leave over of the rounds, (2, n)."""
+    """The rounds less the masses and the flows that leave a node, (2, n); 0 in a solution."""
     amounts: Floats
     slacks: Floats
     amount_change: Floats
     slack_change: Floats
     slack_error: Floats
-    """By how much each slack is not what potentials and costs say, (N,)."""
+    """The slack that potentials and costs imply less the slack, (N,); 0 in a solution."""
     wanted: Floats
-    """What the product of each amount and its slack is to change by, (N,)."""
+    """The wanted change of the product of each amount and its slack, (N,)."""
     wires: Floats
-    """Of each node, (6, n): its conductance to the ground c00, c01, c11, with all that lies to its left; the
-    conductances of both wires to its right; the determinant of the sum of these two matrices."""
+    """For each node, (6, n): the conductance to the ground c00, c01, c11 of it and all that lies to its left;
+    the conductances of both wires to its right; and the determinant of the sum of these two matrices."""
 
 
 def solve_program(
@@ -91,9 +92,9 @@ def solve_program(
 
     nodes (n,): strictly increasing from 0 to 1. zeros, ones (n,): rounds at the nodes, not whole.
 
-    Where many solutions are optimal it is in the middle of them, and masses are everywhere. With `few` each
-    node has a small cost of its own, so that a single solution is optimal; it has masses at few nodes. All
-    that is promised is to be near: what the potentials prove is for the caller to find out.
+    If many solutions are optimal the answer is in the middle of them, with masses everywhere. With `few` each
+    node has a small cost of its own, so that a single solution is optimal, and has masses at few nodes. The
+    answer is only near an optimum: the caller has to prove what the potentials bound.
     """
     n = len(nodes)
     # multiples of the golden ratio: no two sums of few costs are equal
@@ -128,10 +129,10 @@ def solve_program(
 
 @compiled
 def take_steps(program: Program) -> int:
-    """Steps from the program's point until it is optimal; how many."""
+    """Take steps from the program's point until it is optimal, and say how many."""
     amounts, slacks = program.amounts, program.slacks
     n, n_amounts, least, best_step = len(program.nodes), len(amounts), np.inf, 0
-    for step in range(MOST_STEPS):
+    for step in range(MOST_INTERIOR_STEPS):
         wrong = look_at_errors(program)
         gap, smallest = 0.0, 1.0
         for i in range(n_amounts):
@@ -144,8 +145,8 @@ def take_steps(program: Program) -> int:
                 program.best[0, k] = program.potentials[0, k]
                 program.best[1, k] = program.potentials[1, k]
                 program.best[2, k] = amounts[k]
-        stalled = gap <= NEARLY_CLOSED * n_amounts and step > best_step + PATIENCE
-        if gap <= CLOSED * n_amounts or stalled or smallest < SMALLEST:
+        stalled = gap <= NEARLY_CLOSED_GAP * n_amounts and step > best_step + STEPS_WITHOUT_GAIN
+        if gap <= CLOSED_GAP * n_amounts or stalled or smallest < SMALLEST_AMOUNT:
             return step
         eliminate(program)
         find_change(program)
@@ -157,7 +158,7 @@ def take_steps(program: Program) -> int:
         for i in range(n_amounts):
             amount = amounts[i] + primal * program.amount_change[i]
             left += amount * (slacks[i] + dual * program.slack_change[i])
-        # the less such a step would leave over, the less the second one holds back
+        # Mehrotra's rule: the nearer such a step would come to 0, the less the second one holds back
         held_back = (left / gap) ** 3 * gap / n_amounts
         for i in range(n_amounts):
             program.wanted[i] += held_back - program.amount_change[i] * program.slack_change[i]
@@ -167,17 +168,17 @@ def take_steps(program: Program) -> int:
             step_to_bound(slacks, program.slack_change),
         )
         for i in range(n_amounts):
-            amounts[i] += SHORTER * primal * program.amount_change[i]
-            slacks[i] += SHORTER * dual * program.slack_change[i]
+            amounts[i] += SHARE_TO_BOUND * primal * program.amount_change[i]
+            slacks[i] += SHARE_TO_BOUND * dual * program.slack_change[i]
         for outcome in range(2):
             for k in range(len(program.nodes)):
-                program.potentials[outcome, k] += SHORTER * dual * program.change[outcome, k]
-    return MOST_STEPS
+                program.potentials[outcome, k] += SHARE_TO_BOUND * dual * program.change[outcome, k]
+    return MOST_INTERIOR_STEPS
 
 
 @kernel_part
 def look_at_errors(program: Program) -> float:
-    """What is left over of the rounds, and by how much each slack is wrong; the sum of all of it."""
+    """Fill in the surplus and the errors of slacks, and give back the sum of their sizes."""
     nodes, amounts, slacks, error = program.nodes, program.amounts, program.slacks, program.slack_error
     n, n_gaps = len(nodes), len(nodes) - 1
     for outcome in range(2):
@@ -206,19 +207,19 @@ def look_at_errors(program: Program) -> float:
 
 @kernel_part
 def eliminate(program: Program) -> None:
-    """The conductance to the ground of each node, with all nodes to its left."""
+    """Fill in the wires: for each node the conductance to the ground of it and all nodes to its left."""
     nodes, amounts, slacks, wires = program.nodes, program.amounts, program.slacks, program.wires
     n, n_gaps = len(nodes), len(nodes) - 1
     c00 = c01 = c11 = determinant = 0.0
     for k in range(n):
-        own, one = amounts[k] / slacks[k], nodes[k]
-        zero = 1.0 - one
-        grows = c11 * zero * zero - 2.0 * c01 * zero * one + c00 * one * one
+        own, node_value = amounts[k] / slacks[k], nodes[k]
+        rest = 1.0 - node_value
+        grows = c11 * rest * rest - 2.0 * c01 * rest * node_value + c00 * node_value * node_value
         if grows > 0.0:
             determinant += own * grows
-        c00 += own * zero * zero
-        c01 += own * zero * one
-        c11 += own * one * one
+        c00 += own * rest * rest
+        c01 += own * rest * node_value
+        c11 += own * node_value * node_value
         wire0 = wire1 = 0.0
         total = determinant
         if k < n_gaps:
@@ -239,7 +240,7 @@ def eliminate(program: Program) -> None:
 
 @kernel_part
 def find_change(program: Program) -> None:
-    """The change of potentials, slacks and amounts that makes up for the errors, and changes products."""
+    """Find the change of potentials, slacks and amounts that removes errors and gives wanted products."""
     nodes, amounts, slacks = program.nodes, program.amounts, program.slacks
     error, wanted, change, currents = program.slack_error, program.wanted, program.change, program.currents
     n, n_gaps = len(nodes), len(nodes) - 1
@@ -275,21 +276,21 @@ def find_change(program: Program) -> None:
 
 @kernel_part
 def spread_currents(program: Program) -> None:
-    """Correct the change of potentials by what it leaves over of the currents."""
+    """Correct the change of potentials: solve the equations for the currents that it does not explain yet."""
     nodes, amounts, slacks, wires = program.nodes, program.amounts, program.slacks, program.wires
     n, n_gaps = len(nodes), len(nodes) - 1
     change0, change1 = program.change[0], program.change[1]
     left0, left1 = program.correction[0], program.correction[1]
     before0 = before1 = 0.0
     for k in range(n):
-        one = nodes[k]
-        kept = ((1.0 - one) * change0[k] + one * change1[k]) * amounts[k] / slacks[k]
+        node_value = nodes[k]
+        kept = ((1.0 - node_value) * change0[k] + node_value * change1[k]) * amounts[k] / slacks[k]
         after0 = after1 = 0.0
         if k < n_gaps:
             after0 = wires[3, k] * (change0[k] - change0[k + 1])
             after1 = wires[4, k] * (change1[k] - change1[k + 1])
-        left0[k] = program.currents[0, k] - (1.0 - one) * kept - after0 + before0
-        left1[k] = program.currents[1, k] - one * kept - after1 + before1
+        left0[k] = program.currents[0, k] - (1.0 - node_value) * kept - after0 + before0
+        left1[k] = program.currents[1, k] - node_value * kept - after1 + before1
         before0, before1 = after0, after1
     for k in range(n_gaps):
         y0, y1, wire0, wire1 = left0[k], left1[k], wires[3, k], wires[4, k]

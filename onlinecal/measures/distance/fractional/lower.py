@@ -11,19 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats
 from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import Counts, check_counts, count_shares, merged, prefix_sums
-from onlinecal.measures.distance.fractional.relaxation import ROUNDING, few_masses, relax
+from onlinecal.measures.distance.fractional.relaxation import POTENTIAL_ROUNDING, few_masses, relax
 from onlinecal.measures.distance.levels import conditional_means, distance_to
 from onlinecal.measures.distance.pooling import pooled_levels
 from onlinecal.validation import check_count
 
-TOLERANCE = 1e-8
-"""Of a round: more nodes would raise the lower end by no more. They would cost another solution."""
+CUT_TOLERANCE = 1e-8
+"""More nodes would raise the lower end by no more than this a round, and would cost another solution."""
 
-CLOSED = 1e-7
-"""Of a round: ends that are nearer than that have met."""
+ENDS_MET = 1e-7
+"""Ends that are nearer than this, times the rounds, have met."""
 
-NEGLIGIBLE = 1e-13
-"""Masses of no more than that share of all rounds are the solver's noise."""
+NEGLIGIBLE_MASS = 1e-13
+"""Masses of at most this share of all rounds are the solver's rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,8 @@ class LowerCalibrationDistance(Shown):
     values
         Values of the fractional history, shape (n,), increasing.
     masses
-        How many rounds, not whole, it keeps at each value, shape (n,): a fraction `values` of them ones.
+        How many rounds, not whole numbers, it keeps at each value, shape (n,); the fraction `values` of them
+        are ones.
     """
 
     lower: float
@@ -115,10 +116,11 @@ def lower_calibration_distance_from_counts(
 
 def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalibrationDistance:
     n_nodes = check_count(n_nodes, "n_nodes", least=2)
-    relaxation = relax(counts, n_nodes, TOLERANCE)
+    relaxation = relax(counts, n_nodes, CUT_TOLERANCE)
     upper, values, masses = _fractional_history(counts, relaxation.nodes, relaxation.masses)
-    if upper - relaxation.lower > CLOSED * counts.n_rounds:
-        # where many solutions are optimal, the solver sometimes stops with masses that are not quite
+    if upper - relaxation.lower > ENDS_MET * counts.n_rounds:
+        # if there are many optimal solutions, the solver sometimes stops with masses that are not quite
+        # optimal
         few = _fractional_history(counts, relaxation.nodes, few_masses(counts, relaxation.nodes))
         if few[0] < upper:
             upper, values, masses = few
@@ -134,8 +136,9 @@ def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalib
 def _fractional_history(counts: Counts, nodes: Floats, masses: Floats) -> tuple[float, Floats, Floats]:
     """The cost of a fractional calibrated history near the solver's, its values and masses.
 
-    The solver's masses hold the right numbers of zeros and ones up to its tolerance only: they are scaled
-    down to fit, and what is left over goes to the values 0 and 1, which are calibrated whatever they hold.
+    The solver's masses hold the right numbers of zeros and ones only up to its tolerance. So they are scaled
+    down to fit, and the rounds that are left over go to the values 0 and 1, where zeros and ones are
+    calibrated.
     """
     values, masses = _joined(counts, nodes, masses)
     n_zeros, n_ones = counts.n_zeros, counts.n_ones
@@ -146,15 +149,15 @@ def _fractional_history(counts: Counts, nodes: Floats, masses: Floats) -> tuple[
     masses[-1] += max(0.0, n_ones - fit * held_ones)
     cost = _flow_cost(counts.values, counts.zeros, values, (1.0 - values) * masses)
     cost += _flow_cost(counts.values, counts.ones, values, values * masses)
-    return cost + counts.n_rounds * ROUNDING, values, masses
+    return cost + counts.n_rounds * POTENTIAL_ROUNDING, values, masses
 
 
 def _joined(counts: Counts, nodes: Floats, masses: Floats) -> tuple[Floats, Floats]:
-    """The values and masses of a history, with one value at most between two forecasts; 0 and 1 are there.
+    """The values and masses of a history, with at most one value between two forecasts, and with 0 and 1.
 
     Masses that are joined at their mean hold as many zeros and ones as before, and no flow becomes longer.
     """
-    kept = masses > NEGLIGIBLE * counts.n_rounds
+    kept = masses > NEGLIGIBLE_MASS * counts.n_rounds
     kept[[0, -1]] = True
     values, masses = nodes[kept], masses[kept]
     fixed = merged(counts.values, np.array([0.0, 1.0]))
@@ -168,7 +171,7 @@ def _joined(counts: Counts, nodes: Floats, masses: Floats) -> tuple[Floats, Floa
 
 
 def _flow_cost(from_values: Floats, from_masses: NDArray[Any], to_values: Floats, to_masses: Floats) -> float:
-    """Cost of moving one mass on the line onto another of the same size: what must pass each place."""
+    """The cost of moving one mass on the line onto another of the same size, from what passes each gap."""
     places = merged(from_values, to_values)
     surplus = np.zeros(len(places))
     surplus[np.searchsorted(places, from_values)] += from_masses

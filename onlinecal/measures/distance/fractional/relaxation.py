@@ -3,13 +3,13 @@
 Primal: every node x of [0, 1] keeps a calibrated mass z_x >= 0, (1-x) z_x of it zeros and x z_x ones; the
 zeros and the ones flow there along the line, at cost mass times distance. Dual: two 1-Lipschitz functions u0
 and u1 with (1-x) u0(x) + x u1(x) <= 0, maximising the sum of u0 over the zeros plus the sum of u1 over the
-ones. Every such pair on ALL of [0, 1] bounds the distance to calibration from below, however it was found;
-so the solver's answer is only a suggestion, and `feasible_potentials` makes a proof of it.
+ones. Every such pair on all of [0, 1] bounds the distance to calibration from below, however it was found.
+So the solver's answer is only a suggestion, and `feasible_potentials` makes a proof of it.
 
-Which nodes suffice is found by cutting. The lowest functions through the potentials at the forecasts are
-valleys with sides of slope 1 in the gaps between them. In each gap the constraint is largest at one place
-then; a node is added wherever it is violated. What is left of the violation is squared from one solution to
-the next, as in Newton's method.
+Cuts find the nodes that suffice. The lowest functions through the potentials at the forecasts are valleys,
+with sides of slope 1, in the gaps between forecasts. So the constraint is largest at one place of each gap,
+and a node is added wherever it is violated. From one solution to the next the violation is about squared, as
+in Newton's method.
 
 Source: Blasiok, Gopalan, Hu & Nakkiran, "A unifying theory of distance from calibration" (2023).
 """
@@ -27,17 +27,17 @@ from onlinecal.arrays import Floats
 from onlinecal.measures.counts import Counts, merged
 from onlinecal.measures.distance.fractional.interior import solve_program
 
-ROUNDING = 1e-14
-"""More than the rounding errors of one round's potential, which is at most 1 in size."""
+POTENTIAL_ROUNDING = 1e-14
+"""A bound on the rounding error of one round's potential, which is at most 1 in size."""
 
-SPACING = 1e-12
-"""Nodes are at least so far apart. A forecast between two of them loses no more than that."""
+NODE_SPACING = 1e-12
+"""Nodes are at least so far apart. The bound loses no more than this for a forecast between two of them."""
 
 NEAREST_CUT = 1e-9
-"""A cut that is nearer than that to a node would gain less than the rounding errors."""
+"""A cut that is nearer to a node would gain less than the rounding errors."""
 
 MOST_CUTS = 12
-"""Solutions at most, each with more nodes than the last; four or five are usual."""
+"""At most so many solutions, each with more nodes than the last; four or five are usual."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Relaxation:
     zero_potential, one_potential
         u0 and u1 at the nodes, shape (n,); in between they are linear.
     masses
-        z, the rounds (not whole) kept at each node, shape (n,).
+        z, the rounds kept at each node, which need not be whole numbers, shape (n,).
     """
 
     lower: float
@@ -68,11 +68,11 @@ class Relaxation:
         return np.interp(values, self.nodes, potentials[outcome])
 
 
-def relax(counts: Counts, limit: int, tolerance: float = ROUNDING) -> Relaxation:
+def relax(counts: Counts, limit: int, tolerance: float = POTENTIAL_ROUNDING) -> Relaxation:
     """Solve the linear program on at most `limit` nodes, at least 2, and prove its lower bound.
 
-    Where the limit leaves room for all forecasts and for the nodes that they call for, the bound is the lower
-    distance, up to `tolerance` a round: violations of the constraint that are no larger are not cut.
+    If the limit leaves room for all forecasts and for the cuts, the bound is the lower distance, up to
+    `tolerance` a round: violations of the constraint that are no larger are not cut.
     """
     one_way = one_way_bound(counts)
     if counts.n_zeros == 0.0 or counts.n_ones == 0.0:
@@ -100,7 +100,7 @@ def relax(counts: Counts, limit: int, tolerance: float = ROUNDING) -> Relaxation
 
 
 def _one_way(counts: Counts, bound: float, nodes: Floats, masses: Floats) -> Relaxation:
-    """The relaxation whose potentials prove the one-way bound, free of the solver's tolerance."""
+    """The relaxation whose potentials prove the one-way bound, without the solver's tolerance."""
     sign = 1.0 if counts.biases.sum() >= 0.0 else -1.0
     return Relaxation(bound, nodes, sign * nodes, sign * (nodes - 1.0), masses)
 
@@ -112,15 +112,18 @@ def few_masses(counts: Counts, nodes: Floats) -> Floats:
 
 
 def one_way_bound(counts: Counts) -> float:
-    """The lower bound |sum of (forecast - outcome)|: all rounds would have to move the same way.
+    """The lower bound |sum of (forecast - outcome)|, which is attained if all rounds move the same way.
 
-    It is what the potentials u0(x) = x, u1(x) = x - 1 and their negatives prove.
+    The potentials u0(x) = x, u1(x) = x - 1 and their negatives prove it.
     """
-    return max(0.0, abs(math.fsum(counts.biases)) - counts.n_rounds * ROUNDING)
+    return max(0.0, abs(math.fsum(counts.biases)) - counts.n_rounds * POTENTIAL_ROUNDING)
 
 
 def first_nodes(values: Floats, rounds: NDArray[Any], limit: int) -> tuple[Floats, bool]:
-    """The forecasts, 0 and 1, and that they are; if these are too many, quantiles and a uniform grid."""
+    """The first nodes, and whether they are the forecasts with 0 and 1.
+
+    If these are too many, the nodes are quantiles of the forecasts and a uniform grid.
+    """
     by_forecast = len(values) + 2 <= limit
     if by_forecast:
         nodes = merged(np.array([0.0, 1.0]), values)
@@ -133,11 +136,11 @@ def first_nodes(values: Floats, rounds: NDArray[Any], limit: int) -> tuple[Float
 
 
 def apart(nodes: Floats) -> Floats:
-    """The nodes, without those that are nearer to another one than SPACING; 0 and 1 stay."""
-    inner = nodes[(nodes >= SPACING) & (nodes <= 1.0 - SPACING)]
-    # one of each cell of this width at most: of three in a row the outer two are wide enough apart
-    inner = inner[np.diff(np.floor(inner / SPACING), prepend=0.0) > 0.0]
-    inner = inner[np.diff(inner, prepend=0.0) >= SPACING]
+    """The nodes, without those that are nearer to another one than NODE_SPACING; 0 and 1 stay."""
+    inner = nodes[(nodes >= NODE_SPACING) & (nodes <= 1.0 - NODE_SPACING)]
+    # at most one of each cell of this width is kept: of three in a row the outer two are far enough apart
+    inner = inner[np.diff(np.floor(inner / NODE_SPACING), prepend=0.0) > 0.0]
+    inner = inner[np.diff(inner, prepend=0.0) >= NODE_SPACING]
     return np.concatenate([[0.0], inner, [1.0]])
 
 
@@ -156,10 +159,10 @@ def _bottoms(nodes: Floats, u: Floats) -> Floats:
 
 
 def violations(nodes: Floats, u0: Floats, u1: Floats) -> tuple[Floats, Floats]:
-    """Where in each gap (1-x) u0(x) + x u1(x) of the valleys is largest, and how large; (n-1,) each.
+    """The place in each gap where (1-x) u0(x) + x u1(x) of valleys is largest, and its value; (n-1,) each.
 
-    It is linear or convex but where u0 rises already and u1 still falls. There it is a quadratic of second
-    derivative -4. A gap without such a part has its left node, and 0.
+    The function is linear or convex except where u0 rises already and u1 still falls. There it is a quadratic
+    with second derivative -4. A gap without such a part gets its left node and the value 0.
     """
     left, gaps = nodes[:-1], np.diff(nodes)
     first, last = _bottoms(nodes, u0), _bottoms(nodes, u1)
@@ -182,7 +185,7 @@ def _worst(places: Floats, values: Floats, nodes: Floats, room: int, tolerance: 
 def _with_valleys(
     nodes: Floats, u0: Floats, u1: Floats, masses: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Nodes, potentials and masses, with the bottoms of valleys where straight lines are not feasible."""
+    """Nodes, potentials and masses, with nodes at the bottoms of valleys where lines are not feasible."""
     violated = np.flatnonzero(constraint_maxima(nodes, u0, u1) > 0.0)
     extra = np.concatenate([nodes[violated] + _bottoms(nodes, u)[violated] for u in (u0, u1)])
     everything = merged(nodes, np.unique(extra))
@@ -201,14 +204,14 @@ def potential_bound(counts: Counts, nodes: Floats, u0: Floats, u1: Floats) -> fl
     """The lower bound that a feasible pair of potentials proves."""
     of_zeros, of_ones = (np.interp(counts.values, nodes, u) for u in (u0, u1))
     terms = counts.zeros * of_zeros + counts.ones * of_ones
-    return max(0.0, math.fsum(terms) - counts.n_rounds * ROUNDING)
+    return max(0.0, math.fsum(terms) - counts.n_rounds * POTENTIAL_ROUNDING)
 
 
 def feasible_potentials(nodes: Floats, u0: Floats, u1: Floats) -> tuple[Floats, Floats]:
-    """The given potentials, lowered as little as is needed to be feasible on all of [0, 1].
+    """The potentials, lowered as little as is needed to be feasible on all of [0, 1].
 
-    Lowering keeps the sign constraint, so the excess between nodes is taken off at both ends of its gap
-    first, and the largest 1-Lipschitz functions below come second.
+    Lowering keeps the sign constraint. So first the excess between two nodes is subtracted at both of them,
+    and then the largest 1-Lipschitz functions below are taken.
     """
     u0, u1 = lipschitz_envelope(nodes, u0), lipschitz_envelope(nodes, u1)
     gap_excess = np.maximum(0.0, constraint_maxima(nodes, u0, u1))

@@ -1,10 +1,10 @@
-"""From a fractional calibrated sequence to a real one: shortest paths through windows near a given curve.
+"""From a fractional calibrated sequence to a real one: shortest paths through windows near a curve.
 
 The relaxation's level sets, laid end to end, are a convex curve from (0, 0) to (T, n1) in the plane of
 (rounds used, ones used). A calibrated sequence is a path of lattice points. Moving a corner along the curve
-is nearly free, since it passes rounds between neighbouring values; moving it across is not. So every corner
-may move far along the curve and little across it, and the cheapest path through such windows is found by
-dynamic programming. Its corners are the middle of the next windows, which gives a local search that stops
+costs next to nothing, since it passes rounds between neighbouring values; moving it across costs more. So
+each corner gets a window that is long along the curve and narrow across it, and dynamic programming finds the
+cheapest path through the windows. Its corners are the middles of the next windows. This local search stops
 when nothing is gained.
 """
 
@@ -23,36 +23,37 @@ from onlinecal.measures.distance.fractional.relaxation import Relaxation
 from onlinecal.measures.distance.levels import Levels, count_up_to, distance_by_sums, make_levels
 
 ACROSS = 4
-"""How many ones a corner may move across the curve."""
+"""A corner may move so many ones across the curve."""
 
-Side = tuple[Floats, Ints, Floats, Floats, Floats]
-"""Of one outcome: forecasts (K,), prefix counts and sums (K+1,), potentials (K,), their sums (K+1,)."""
+OutcomeTable = tuple[Floats, Ints, Floats, Floats, Floats]
+"""For one outcome: forecasts (K,), prefix counts and sums (K+1,), potentials (K,), their sums (K+1,)."""
 
 
-class Tables(NamedTuple):
-    """What the passes look up: prefix sums of a history, and for either outcome what the kernel takes."""
+class SearchTables(NamedTuple):
+    """Tables that all passes use: prefix sums of a history, and the tables of both outcomes."""
 
     sums: PrefixSums
-    zeros: Side
-    ones: Side
+    zeros: OutcomeTable
+    ones: OutcomeTable
 
 
-def search_tables(counts: Counts, sums: PrefixSums, relaxation: Relaxation) -> Tables:
+def search_tables(counts: Counts, sums: PrefixSums, relaxation: Relaxation) -> SearchTables:
     """The tables of a history and its relaxation, in one pass over the forecasts."""
     values = counts.values
     u0, u1 = (relaxation.potential(outcome, values) for outcome in (0, 1))
-    return Tables(
+    return SearchTables(
         sums,
         (values, sums.zeros, sums.zero_sums, u0, prefix(counts.zeros * u0)),
         (values, sums.ones, sums.one_sums, u1, prefix(counts.ones * u1)),
     )
 
 
-class Window(NamedTuple):
+class CornerWindow(NamedTuple):
     """Where a corner may be: at corner + i - reach rounds and lowest[i] + j ones, i in 0..2 reach.
 
-    Which of these points there are, (2 reach + 1, depth); of each the sums of first zeros and first ones, and
-    the share of the bound, (3, ...); and the least excess of paths that end there.
+    `inside` says which of these points exist, (2 reach + 1, depth). `sums` has for each of them the sums of
+    the first zeros and of the first ones, and the share of the bound, (3, ...). `excess` is the least excess
+    of paths that end there.
     """
 
     corner: int
@@ -72,7 +73,7 @@ class Curve:
 
 
 @kernel_part
-def first_rounds(side: Side, count: int) -> tuple[float, float]:
+def first_rounds(side: OutcomeTable, count: int) -> tuple[float, float]:
     """Sums of the forecasts, and of the potentials, of the first so many rounds of one outcome."""
     values, counts, sums, potential, lifts = side
     whole = min(count_up_to(counts, count) - 1, len(values) - 1)
@@ -82,7 +83,7 @@ def first_rounds(side: Side, count: int) -> tuple[float, float]:
 
 @kernel_part
 def transport(
-    side: Side, start: int, end: int, sum_start: float, sum_end: float, value: float, place: int
+    side: OutcomeTable, start: int, end: int, sum_start: float, sum_end: float, value: float, place: int
 ) -> float:
     """Sum of |forecast - value| over the rounds start..end-1 of one outcome.
 
@@ -97,8 +98,8 @@ def transport(
 
 
 @kernel_part
-def look_up_window(zeros: Side, ones: Side, window: Window, fixed: bool) -> None:
-    """Which points of a window there are, their sums of first zeros and ones, and share of the bound."""
+def look_up_window(zeros: OutcomeTable, ones: OutcomeTable, window: CornerWindow, fixed: bool) -> None:
+    """Fill in which points of a window exist, their sums of first zeros and ones, and share of the bound."""
     inside, sums = window.inside, window.sums
     n0, n1, length, depth = zeros[1][-1], ones[1][-1], inside.shape[0], inside.shape[1]
     reach, across = length // 2, depth // 2
@@ -116,9 +117,19 @@ def look_up_window(zeros: Side, ones: Side, window: Window, fixed: bool) -> None
 
 @kernel_part
 def try_level_sets(
-    zeros: Side, ones: Side, old: Window, new: Window, v: float, is_last: bool, margin: float, came_from: Any
+    zeros: OutcomeTable,
+    ones: OutcomeTable,
+    old: CornerWindow,
+    new: CornerWindow,
+    v: float,
+    is_last: bool,
+    margin: float,
+    came_from: Any,
 ) -> int:
-    """Extend the paths that end in a window to the next one, by a level set near the value v; how many."""
+    """Extend the paths that end in a window to the next one, and say how many level sets were tried.
+
+    Level sets have values near v.
+    """
     length, depth = old.excess.shape
     reach, tried, least = length // 2, 0, np.inf
     for i in range(length):
@@ -134,7 +145,8 @@ def try_level_sets(
                 size = new.corner + i2 - reach - n
                 if size < 0:
                     continue
-                # the ones that keep the value nearest to v, and one more or less; any for the last corner
+                # the number of ones with the value nearest to v, and one more or less; any for the last
+                # corner
                 j_near = int(np.floor(b + v * size + 0.5)) - new.lowest[i2]
                 j_first, j_last = max(0, j_near - 1), min(depth - 1, j_near + 1)
                 if is_last:
@@ -162,7 +174,13 @@ def try_level_sets(
 
 @compiled
 def search_windows(
-    zeros: Side, ones: Side, corners: Ints, level_values: Floats, lowest: Ints, margin: float, most: int
+    zeros: OutcomeTable,
+    ones: OutcomeTable,
+    corners: Ints,
+    level_values: Floats,
+    lowest: Ints,
+    margin: float,
+    most: int,
 ) -> tuple[Ints, int]:
     """Cheapest path with one corner in each window, (L+1, 2) of (rounds, ones), and the level sets tried.
 
@@ -173,15 +191,18 @@ def search_windows(
     n_levels, length, depth = len(level_values), lowest.shape[1], 2 * ACROSS + 1
     excess = np.full((n_levels + 1, length, depth), np.inf)
     came_from = np.full((n_levels + 1, length, depth), -1, np.int32)
-    # of two windows in turn
+    # the arrays of two windows, which are used in turns
     sums, inside = np.zeros((2, 3, length, depth)), np.zeros((2, length, depth), np.bool_)
     path = np.full((n_levels + 1, 2), -1)
     i, j, tried = length // 2, depth // 2, 0
-    old = Window(corners[0], lowest[0], inside[0], sums[0], excess[0])
+    old = CornerWindow(corners[0], lowest[0], inside[0], sums[0], excess[0])
     look_up_window(zeros, ones, old, True)
     excess[0, i, j] = 0.0
     for k in range(1, n_levels + 1):
-        new, is_last = Window(corners[k], lowest[k], inside[k % 2], sums[k % 2], excess[k]), k == n_levels
+        new, is_last = (
+            CornerWindow(corners[k], lowest[k], inside[k % 2], sums[k % 2], excess[k]),
+            k == n_levels,
+        )
         look_up_window(zeros, ones, new, is_last)
         value = level_values[k - 1]
         tried += try_level_sets(zeros, ones, old, new, value, is_last, margin, came_from[k])
@@ -198,18 +219,18 @@ def search_windows(
 
 
 MARGINS = (1.0, 10.0, np.inf)
-"""A corner whose path is this much dearer than the best one to its window is dropped, if a path is left."""
+"""Corners whose path is dearer by this than the best one to their window are dropped, if a path is left."""
 
 REACHES = (4, 12, 36, 108)
-"""How many rounds a corner may move along the curve, from quick to thorough."""
+"""A corner may move so many rounds along the curve: first few, then more."""
 
-LEAST_GAIN = 0.03
-"""A pass that closes less than this share of the gap is followed by a wider one."""
+LEAST_SHARE_CLOSED = 0.03
+"""A pass that closes less than this share of the gap is followed by one with wider windows."""
 
 NARROWEST = 2
-"""Least reach of a pass."""
+"""The least reach of a pass."""
 
-WINDOW_WORK = 4
+WINDOW_POINT_WORK = 4
 """Setting up one lattice point of a window takes about as long as trying so many level sets."""
 
 
@@ -229,28 +250,28 @@ def curve_of_levels(levels: Levels) -> Curve:
 
 
 def round_near(
-    tables: Tables, lower: float, curve: Curve, work_limit: float, tolerance: float
+    tables: SearchTables, lower: float, curve: Curve, work_limit: float, tolerance: float
 ) -> tuple[Levels | None, float, float]:
     """Local search from a curve: its best level sets (None without a path), their distance, and the work.
 
-    The distance is that of `distance_by_sums`: no pass looks at every forecast. The search stops when the
-    distance is within `tolerance` of the lower bound, when another pass could exceed the work (level sets
-    tried, and points of windows), or when the widest windows bring nothing.
+    The distance is that of `distance_by_sums`, since no pass looks at every forecast. The search stops when
+    the distance is within `tolerance` of the lower bound, when another pass could exceed the work (level sets
+    tried, and points of windows), or when the widest windows bring no gain.
     """
     best, distance, work = None, np.inf, 0.0
-    # how many of the level sets that the windows allow are really tried; the first pass tells
+    # the share of the level sets in the windows that is really tried, as the first pass shows
     tried_share = 1.0
     for reach in REACHES:
         while True:
             most = windows_work(curve, reach)
             if best is not None and work + tried_share * most > work_limit:
                 return best, distance, work
-            # a long curve gets narrow windows rather than none
+            # a long curve gets narrower windows, so that the work suffices
             narrowed = max(NARROWEST, int(reach * math.sqrt(min(1.0, work_limit / most))))
             path, tried = _pass(tables, _with_fillers(curve), narrowed, work_limit - work)
             work += tried
             if path is None and work > work_limit and best is None and narrowed > NARROWEST:
-                # a second chance, at most as dear as the first
+                # the narrowest windows get as much work again
                 path, tried = _pass(tables, _with_fillers(curve), NARROWEST, work_limit)
                 work += tried
             if path is None:
@@ -266,7 +287,7 @@ def round_near(
                 best, distance, curve = levels, reached, curve_of_levels(levels)
             if distance - lower <= tolerance or work > work_limit:
                 return best, distance, work
-            if gain <= LEAST_GAIN * (distance - lower):
+            if gain <= LEAST_SHARE_CLOSED * (distance - lower):
                 break
     return best, distance, work
 
@@ -274,11 +295,11 @@ def round_near(
 def windows_work(curve: Curve, reach: int) -> float:
     """The most that a pass through windows of this reach can cost, points to set up and level sets to try."""
     length, depth = 2 * reach + 1, 2 * ACROSS + 1
-    return 2.0 * len(curve.values) * length * depth * (WINDOW_WORK + length)
+    return 2.0 * len(curve.values) * length * depth * (WINDOW_POINT_WORK + length)
 
 
 def _with_fillers(curve: Curve) -> Curve:
-    """Room for a small level set between any two: it can take the rounds that do not fit either of them."""
+    """The curve with an empty level set between any two, which can take rounds that fit neither of them."""
     if len(curve.values) == 1:
         return curve
     twice = np.repeat(np.arange(len(curve.rounds)), 2)[1:-1]
@@ -288,7 +309,7 @@ def _with_fillers(curve: Curve) -> Curve:
     return Curve(curve.rounds[twice], curve.ones[twice], values)
 
 
-def _pass(tables: Tables, curve: Curve, reach: int, work_limit: float) -> tuple[Ints | None, float]:
+def _pass(tables: SearchTables, curve: Curve, reach: int, work_limit: float) -> tuple[Ints | None, float]:
     """The cheapest path through the windows of this reach, None if there is none, and the work."""
     values = curve.values
     directions = np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
@@ -296,7 +317,7 @@ def _pass(tables: Tables, curve: Curve, reach: int, work_limit: float) -> tuple[
     lowest = np.rint(curve.ones[:, None] + directions[:, None] * shifts).astype(np.int64) - ACROSS
     work = 0.0
     for margin in MARGINS:
-        work += WINDOW_WORK * lowest.size * (2 * ACROSS + 1)
+        work += WINDOW_POINT_WORK * lowest.size * (2 * ACROSS + 1)
         if work > work_limit:
             break
         most = int(min(work_limit - work, 2**62))
