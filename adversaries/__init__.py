@@ -1,13 +1,13 @@
 """Generators of outcomes for playing against online forecasters.
 
-`create` makes an adversary from a spec string, `describe` lists them all, `register` adds one of your own;
-`replay_file`, `replay_river` and `replay_sequence` turn recorded streams into adversaries; a `Genome` writes
-a sequence down for any horizon, and `stored_champions` are those found to be hard; `all_sequences` and
-`sequence_chunks` enumerate every game of a given length; `misleading_hints` is a stream of hints that the
-nearest valid cell cannot keep up with. What an adversary is made of is told in `adversaries.protocol`.
-Outcomes are 0 and 1; those with more classes come from `create_multiclass`, `describe_multiclass`,
-`replay_labels`, `replay_table` and `replay_river_labels`.
-Names are loaded when they are first asked for.
+`create` makes an adversary from a spec string, `describe` lists them all, and `register` adds one of your
+own. `replay_file`, `replay_river` and `replay_sequence` turn recorded streams into adversaries. A `Genome`
+writes a sequence down for any horizon, and `stored_champions` are genomes that were found to be hard.
+`all_sequences` and `sequence_chunks` enumerate every game of a given length. `misleading_hints` is a stream
+of hints with which the nearest valid cell cannot keep up. `adversaries.protocol` says what an adversary is
+made of. Outcomes are 0 and 1; adversaries of more classes come from `create_multiclass`,
+`describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`. Names are loaded when they
+are first asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an adversary is made of, a step function, a state array and a kind, and who plays it.
+"""The parts of an adversary (a step function, a state array and a kind), and the classes that play it.
 
 The step function is the whole adversary. It is a plain module-level function
 
@@ -9,13 +9,13 @@ can call it. Its arguments:
 
     state      float64 array [parameters..., memory...], changed in place
     t          the round, counted from 0 within the phase that is being played
-    forecast   the probability the forecaster has just announced; the mean of what a forecaster that draws its
-               announcement may announce, while the draw is hidden
+    forecast   the probability that the forecaster has just announced; if the forecaster draws its
+               announcement and the draw is hidden, the mean of that draw
     rise_zero  how much the forecaster's certificate would rise if the outcome were 0
     rise_one   how much it would rise if the outcome were 1 (both looking `depth` rounds ahead, see `Phase`)
     u          this round's uniform draw in [0, 1), the only randomness there is
 
-A step never looks at anything else, so equal states and equal arguments give equal outcomes wherever it runs.
+A step looks at nothing else, so equal states and equal arguments give equal outcomes wherever it runs.
 With several classes it is
 
     step(state, t, forecast, rises, u) -> the number of a class, 0 to k - 1
@@ -45,19 +45,19 @@ from onlinecal.restoring import Restored
 from onlinecal.validation import check_count, check_finite, check_probability, seed_sequence
 
 BELOW_ONE = 1.0 - 2.0**-53
-"""The largest draw there is; a stretched draw may round up to 1 and is brought back to this."""
+"""The largest possible draw; a stretched draw that was rounded up to 1 is brought back to this."""
 
-ROUNDING = 1e-12
-"""Rises closer than this are equal: forecasters add them up in floating point."""
+EQUAL_RISES = 1e-12
+"""Rises count as equal if they are closer than this, since forecasters add them up in floating point."""
 
 State = NDArray[np.float64]
-"""What a step remembers from round to round: an array that it may write to."""
+"""The memory of a step from round to round: an array that it may write to."""
 
 Step = Callable[[State, int, float, float, float, float], int]
 """`(state, t, forecast, rise_zero, rise_one, u)` to the outcome, 0 or 1; compiled and in the interpreter."""
 
 Power = Literal["oblivious", "adaptive", "internal", "mixed"]
-"""What a step looks at, weakest first.
+"""How much a step looks at, weakest first.
 
 oblivious  nothing the forecaster does: its outcomes are fixed by the seed alone
 adaptive   the forecast just announced (and, through its memory, earlier ones)
@@ -72,8 +72,8 @@ POWERS: tuple[Power, ...] = ("oblivious", "adaptive", "internal", "mixed")
 class Phase(Restored):
     """A stretch of rounds played by one step function.
 
-    A driver plays the phases of an adversary one after the other. In each, t starts again from 0, while the
-    uniform draws continue: one per round of the whole game.
+    A driver plays the phases of an adversary one after the other. In each of them t starts again from 0,
+    while the uniform draws continue: there is one for each round of the whole game.
 
     Parameters
     ----------
@@ -84,13 +84,13 @@ class Phase(Restored):
     rounds
         How many rounds the phase lasts; None for as long as the game goes on.
     power
-        What the step looks at; only "internal" ones need rise_zero and rise_one.
+        How much the step looks at; only "internal" steps need rise_zero and rise_one.
     depth
-        How many rounds ahead the driver looks when it works out rise_zero and rise_one. 1: this round alone.
-        With more, each is the largest rise of the certificate that any continuation of so many rounds, this
-        one included, can reach after that first outcome.
+        How many rounds ahead the driver looks when it works out rise_zero and rise_one. With 1 it looks at
+        this round alone. With more, each of them is the largest rise of the certificate that any continuation
+        of this many rounds, this one included, can reach after that first outcome.
     hints
-        Probabilities that were forecast for recorded outcomes, shape (rounds,), of k classes (rounds, k);
+        Probabilities that were forecast for recorded outcomes, shape (rounds,), or for k classes (rounds, k);
         None for no hints.
     """
 
@@ -103,12 +103,12 @@ class Phase(Restored):
 
 
 Build = Callable[[str, int | None], tuple[Phase, ...]]
-"""Gives the phases of another adversary from its canonical spec, for a horizon or None."""
+"""Makes the phases of another adversary from its canonical spec, for a horizon or None."""
 
 
 @dataclass(frozen=True)
 class Kind(Entry):
-    """What a catalogue says about one kind of adversary, be it of two classes or of more.
+    """The entry of a catalogue for one kind of adversary, of two classes or of more.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Kind(Entry):
     summary
         One line that says which outcomes it plays.
     power
-        What its step looks at.
+        How much its step looks at.
     source
         Where it comes from: a paper, or "this library".
     parameters
@@ -125,16 +125,16 @@ class Kind(Entry):
     step
         The step function; None for a kind that composes its phases.
     initial
-        Builds the state before round 0 from the parameter values, the number of classes (if there may be more
+        Makes the state before round 0 from the parameter values, the number of classes (if there may be more
         than two) and the horizon. The horizon is None only if none was given and the kind can do without one.
         Raises ValueError for values that do not go together. None: the state is the parameter values.
     compose
-        Makes the phases from the same, instead of `step` and `initial`; the last argument makes those of
-        other adversaries. Raises ValueError like `initial`.
+        Makes the phases from the same arguments, instead of `step` and `initial`; a last argument makes the
+        phases of other adversaries. Raises ValueError like `initial`.
     needs_horizon
         Whether the number of rounds has to be known beforehand.
     horizon_unless
-        A parameter that, once given, makes the horizon unnecessary.
+        A parameter that makes the horizon unnecessary if it is given.
     depth_parameter
         A whole parameter that becomes the `depth` of its phase; None for depth 1.
     """
@@ -151,11 +151,11 @@ class Kind(Entry):
 
     @property
     def made_by(self) -> object:
-        """Its `compose`, else its step."""
+        """Its `compose` if it has one, else its step."""
         return self.compose or self.step
 
     def check_horizon(self, values: Mapping[str, Any], horizon: int | None) -> None:
-        """Refuse a missing horizon if this kind cannot do without one for these parameter values."""
+        """Refuse a missing horizon if this kind needs one with these parameter values."""
         freed = self.horizon_unless is not None and values[self.horizon_unless] is not None
         if self.needs_horizon and horizon is None and not freed:
             way_out = f" (or {self.horizon_unless}=...)" if self.horizon_unless else ""
@@ -164,14 +164,16 @@ class Kind(Entry):
             )
 
 
-MOST_CLASSES = 1000
-"""Adversaries of more classes are not made."""
+MOST_ADVERSARY_CLASSES = 1000
+"""The most classes an adversary may have."""
 
-MOST_ROUNDS = 1e9
-"""Largest whole number a parameter may be: its products with rounds stay within 64 bits."""
+LARGEST_WHOLE = 1e9
+"""The largest value of a whole parameter: its products with rounds stay within 64 bits."""
 
 
-def whole(name: str, default: int | None, about: str, low: float = 1, high: float = MOST_ROUNDS) -> Parameter:
+def whole(
+    name: str, default: int | None, about: str, low: float = 1, high: float = LARGEST_WHOLE
+) -> Parameter:
     """A parameter that is a whole number."""
     return Parameter(name, default, about, low, high, form="whole")
 
@@ -193,16 +195,16 @@ def plays(
     for_horizon: Callable[..., State] | None = None,
     **more: Any,
 ) -> Callable[[Played], Played]:
-    """Decorate a step of the library: it can be compiled, and is the last of these kinds.
+    """Decorate a step of the library: it becomes compilable, and its kind is added at the end of `kinds`.
 
-    The kind has the step's name, late-class for `late_class_step`. Its summary is the first sentence of the
-    step's docstring, up to the word State. `initial` is that of `Kind`, and so is `for_horizon` where the
-    kind needs a horizon; `more` are other fields.
+    The kind has the step's name: late-class for `late_class_step`. Its summary is the first paragraph of the
+    step's docstring, up to the word State. `initial` is that of `Kind`; `for_horizon` is given instead if the
+    kind needs a horizon. `more` are other fields of `Kind`.
     """
 
     def enter(step: Played) -> Played:
-        told = " ".join((getdoc(step) or "").partition("\n\n")[0].partition("State:")[0].split())
-        summary = told[0].lower() + told[1:].rstrip(".")
+        sentence = " ".join((getdoc(step) or "").partition("\n\n")[0].partition("State:")[0].split())
+        summary = sentence[0].lower() + sentence[1:].rstrip(".")
         name, begin = step.__name__.removesuffix("_step").replace("_", "-"), initial or for_horizon
         needs = for_horizon is not None
         kinds.append(Kind(name, summary, power, source, parameters, step, begin, needs_horizon=needs, **more))
@@ -217,34 +219,34 @@ def state_of(*numbers: float) -> State:
 
 
 Seed = int | Sequence[int] | np.random.SeedSequence
-"""Of an adversary's draws: the same seed, the same draws."""
+"""The seed of an adversary's draws: the same seed gives the same draws."""
 
 
 class Adversary:
-    """One player, with its parameters, its seed and its memory.
+    """A player, with its parameters, its seed and its memory.
 
-    It can be played in two ways that agree bit for bit. Round by round, in the interpreter:
+    It can be played in two ways that agree bit for bit. One is round by round, in the interpreter:
 
     >>> import adversaries
     >>> adversary = adversaries.create("threshold:at=0.3")
     >>> [adversary.outcome(forecast) for forecast in (0.1, 0.5, 0.2)]
     [1, 0, 1]
 
-    Or by a driver with a compiled loop: it plays every phase of `phases` in turn, counts t from 0 in each,
-    and hands the step of round s of the game the s-th draw of ``generator().random(T)``.
+    The other is by a driver with a compiled loop. It plays every phase of `phases` in turn, counts t from 0
+    in each, and gives the step of round s of the game the s-th draw of ``generator().random(T)``.
 
     Parameters
     ----------
     name
-        What it is called: for catalogued adversaries the canonical spec, from which `create` makes it again.
+        Its name; an adversary from the catalogue has its canonical spec, from which `create` makes it again.
     kind
         Its kind, an entry of the catalogue.
     phases
-        Who plays, and for how long; only the last may be open-ended.
+        The phases of the game; only the last may last as long as the game goes on.
     seed
         A seed of `numpy.random.default_rng`, but not None: the same seed always gives the same outcomes.
     horizon
-        The number of rounds it was built for, None if it did not need to know.
+        The number of rounds it was made for; None if none was given.
     """
 
     n_classes: int | None = None
@@ -271,12 +273,12 @@ class Adversary:
 
     @property
     def phases(self) -> list[Phase]:
-        """The phases from round 0 on, with fresh states: whoever plays them leaves this object as it is."""
+        """The phases from round 0 on, with copies of their states: playing them does not change this."""
         return [_fresh(phase) for phase in self._initial]
 
     @property
     def power(self) -> Power:
-        """What it looks at: "oblivious", "adaptive" or "internal" (of several phases, the strongest)."""
+        """How much it looks at: "oblivious", "adaptive" or "internal"; the strongest power of its phases."""
         return max((phase.power for phase in self._initial), key=POWERS.index)
 
     @property
@@ -286,13 +288,13 @@ class Adversary:
 
     @property
     def rounds(self) -> int | None:
-        """How many outcomes it has in all; None for no end."""
+        """How many outcomes it has in all; None if it has no end."""
         known = [phase.rounds for phase in self._initial if phase.rounds is not None]
         return sum(known) if len(known) == len(self._initial) else None
 
     @property
     def hints(self) -> Floats | None:
-        """The hints of all its rounds, one below the other; None unless every phase has some."""
+        """The hints of all its rounds in order; None unless every phase has hints."""
         known = [phase.hints for phase in self._initial if phase.hints is not None]
         return np.concatenate(known) if len(known) == len(self._initial) else None
 
@@ -312,7 +314,7 @@ class Adversary:
         self._finished = 0
 
     def _play(self, *shown: Any) -> int:
-        """The outcome of the present phase's step for what it is shown; ValueError when all is over."""
+        """The outcome of the present phase's step for these arguments; ValueError if all phases are over."""
         while self._phase < len(self._playing):
             phase = self._playing[self._phase]
             if phase.rounds is None or self._t < phase.rounds:
@@ -350,12 +352,12 @@ class Adversary:
         return self._play(p, check_finite(rise_zero, "rise_zero"), check_finite(rise_one, "rise_one"))
 
     def outcomes(self, T: int | None = None) -> NDArray[Any]:
-        """The first T outcomes of an oblivious adversary, wherever `outcome` stands; nothing is consumed.
+        """The first T outcomes of an oblivious adversary, from round 0 on; `outcome` goes on where it was.
 
         Parameters
         ----------
         T
-            How many, at least 1; None: the horizon, or all there are of a replayed stream.
+            How many, at least 1; None: the horizon, or for a replayed stream all outcomes.
 
         Returns
         -------
@@ -365,7 +367,7 @@ class Adversary:
         Raises
         ------
         ValueError
-            If the adversary reacts to forecasts, if T is missing or not positive, or beyond the last outcome.
+            If the adversary reacts to forecasts, or T is missing, not positive, or beyond the last outcome.
         """
         if self.power != "oblivious":
             raise ValueError(
@@ -375,9 +377,9 @@ class Adversary:
         rounds = self.rounds
         T = (self.horizon if rounds is None else rounds) if T is None else check_count(T, "T")
         if T is None:
-            raise ValueError(f"{self.name} has no end and was given no horizon: say how many outcomes, T")
+            raise ValueError(f"T must be given, got None: {self.name} has no end and no horizon")
         if rounds is not None and rounds < T:
-            raise ValueError(f"{self.name} has only {rounds} outcomes, {T} were asked for")
+            raise ValueError(f"T must be at most {rounds}, the outcomes of {self.name}, got {T}")
         k, twin = self.n_classes, copy(self)
         twin.reset()
         shown = (0.5, 0.0, 0.0) if k is None else (np.full(k, 1.0 / k), np.zeros(k))
@@ -389,11 +391,12 @@ def _fresh(phase: Phase) -> Phase:
     return replace(phase, state=phase.state.copy())
 
 
-SUM_TOLERANCE = 1e-6
+FORECAST_SUM_TOLERANCE = 1e-6
+"""How far the sum of a forecast's probabilities may be from 1."""
 
 
 class MulticlassAdversary(Adversary):
-    """One player of k classes, with its parameters, its seed and its memory; otherwise as `Adversary`.
+    """A player of k classes, with its parameters, its seed and its memory; otherwise it is as `Adversary`.
 
     >>> import adversaries
     >>> adversary = adversaries.create_multiclass("least-likely", n_classes=3)
@@ -430,10 +433,10 @@ class MulticlassAdversary(Adversary):
         Parameters
         ----------
         forecast
-            The class probabilities just announced, shape (k,); None: all alike. Oblivious adversaries do not
-            look at them.
+            The class probabilities just announced, shape (k,); None: 1/k for each. Oblivious adversaries do
+            not look at them.
         rises
-            How much the forecaster's certificate would rise for each outcome, shape (k,); None: not at all.
+            How much the forecaster's certificate would rise for each outcome, shape (k,); None: 0 for each.
             Only internal adversaries look at them.
 
         Returns
@@ -444,12 +447,12 @@ class MulticlassAdversary(Adversary):
         Raises
         ------
         ValueError
-            For a forecast that is no vector of k probabilities with sum 1, rises that are not k finite
+            For a forecast that is not a vector of k probabilities with sum 1, for rises that are not k finite
             numbers, or when a replayed stream is over. The round is then not counted.
         """
         k = self.n_classes
         announced = np.full(k, 1.0 / k) if forecast is None else _vector(forecast, k, "forecast")
-        if announced.min() < 0.0 or abs(announced.sum() - 1.0) > SUM_TOLERANCE:
+        if announced.min() < 0.0 or abs(announced.sum() - 1.0) > FORECAST_SUM_TOLERANCE:
             raise ValueError(f"forecast must be probabilities with sum 1, got {announced.tolist()}")
         return self._play(announced, np.zeros(k) if rises is None else _vector(rises, k, "rises"))
 

@@ -1,4 +1,7 @@
-"""The catalogues: adversaries of two classes or more by name, and the way from a spec to a player."""
+"""The catalogues of adversaries of two classes, and of several: from names and spec strings to players.
+
+The library's own entries are fixed; `register` adds kinds of one's own to the catalogue of two classes.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,21 @@ from adversaries import streams
 from adversaries.kinds import binary, several
 from adversaries.kinds.genome import CHAMPION, GENOME
 from adversaries.kinds.mixture import MIXTURE, two_phase
-from adversaries.protocol import MOST_CLASSES, POWERS, Adversary, Kind, MulticlassAdversary, Phase, Seed
+from adversaries.protocol import (
+    MOST_ADVERSARY_CLASSES,
+    POWERS,
+    Adversary,
+    Kind,
+    MulticlassAdversary,
+    Phase,
+    Seed,
+)
 from onlinecal.catalogue import Catalogue
 from onlinecal.validation import check_count
 
 
 class Row(TypedDict):
-    """What `describe` says about one adversary."""
+    """A row of `describe` about one adversary."""
 
     name: str
     power: str
@@ -27,14 +38,14 @@ class Row(TypedDict):
     source: str
 
 
-class Kinds(Catalogue[Kind]):
-    """Kinds of adversaries by name: the library's sorted by power, then those registered."""
+class KindCatalogue(Catalogue[Kind]):
+    """Kinds of adversaries by name: the library's, sorted by power, and after them registered ones."""
 
     def __init__(self, noun: str, own: Iterable[Kind]) -> None:
         super().__init__(noun, sorted(own, key=lambda kind: POWERS.index(kind.power)))
 
     def rows(self) -> list[Row]:
-        """One row per kind for a table."""
+        """A row for each kind, for a table."""
         return [
             Row(
                 name=kind.name, power=kind.power, parameters=kind.settings_text,
@@ -44,11 +55,11 @@ class Kinds(Catalogue[Kind]):
         ]  # fmt: skip
 
     def add(self, entry: Kind) -> None:
-        """Enter a kind of one's own; ValueError if it cannot be played or its name belongs to another."""
+        """Add a kind of one's own; ValueError if it cannot be played or its name belongs to another."""
         for part in ("step" if entry.compose is None else "compose", "initial"):
-            made = getattr(entry, part)
-            if not callable(made) and (part != "initial" or made is not None):
-                raise ValueError(f"{entry.name}: {part} must be callable, got {made!r}")
+            function = getattr(entry, part)
+            if not callable(function) and (part != "initial" or function is not None):
+                raise ValueError(f"{entry.name}: {part} must be callable, got {function!r}")
         if entry.power not in POWERS:
             raise ValueError(f"{entry.name}: power must be one of {', '.join(POWERS)}, got {entry.power!r}")
         for name in (entry.depth_parameter, entry.horizon_unless):
@@ -77,25 +88,27 @@ class Kinds(Catalogue[Kind]):
 
 
 COMPOSED = two_phase("coin", "threshold"), MIXTURE
-_CATALOGUE = Kinds("adversary", (*binary.KINDS, GENOME, CHAMPION, *streams.KINDS, *COMPOSED))
+_TWO_CLASSES = KindCatalogue(
+    "adversary", (*binary.TWO_CLASS_KINDS, GENOME, CHAMPION, *streams.STREAM_KINDS, *COMPOSED)
+)
 
 
 def catalogue() -> dict[str, Kind]:
     """Every kind of adversary by name: the library's, the oblivious ones first, then those registered."""
-    return dict(_CATALOGUE.entries)
+    return dict(_TWO_CLASSES.entries)
 
 
 def describe() -> list[Row]:
-    """One row per adversary for a table: name, power, parameters with defaults, summary and source."""
-    return _CATALOGUE.rows()
+    """A row for each adversary, for a table: name, power, parameters with defaults, summary and source."""
+    return _TWO_CLASSES.rows()
 
 
 def register(kind: Kind) -> None:
-    """Enter an adversary of one's own in the catalogue: `create`, `describe` and `catalogue` then know it.
+    """Add an adversary of one's own to the catalogue, so that `create`, `describe` and `catalogue` know it.
 
-    Registering again what has the same name and a step (or `compose`) of the same module and name replaces
-    the earlier kind, so that a module may be reloaded and a notebook cell run twice. The names of the
-    library's own adversaries cannot be taken.
+    A kind replaces an earlier one if both have the same name, and steps (or `compose`) of the same module and
+    name. So a module may be reloaded and a notebook cell run twice. The names of the library's own
+    adversaries cannot be taken.
 
     Parameters
     ----------
@@ -106,13 +119,13 @@ def register(kind: Kind) -> None:
     Raises
     ------
     ValueError
-        If the name is not in kebab-case or belongs to somebody else, if the power is none of the four, if
+        If the name is not in kebab-case or belongs to another kind, if the power is not one of the four, if
         there is neither a step nor a `compose` that can be called, or if `depth_parameter` or
         `horizon_unless` names no parameter.
     """
     if not isinstance(kind, Kind):
-        raise ValueError(f"only a Kind can be registered, got {kind!r}")
-    _CATALOGUE.add(kind)
+        raise ValueError(f"kind must be a Kind, got {kind!r}")
+    _TWO_CLASSES.add(kind)
 
 
 def create(spec: str, horizon: int | None = None, seed: Seed = 0) -> Adversary:
@@ -132,8 +145,8 @@ def create(spec: str, horizon: int | None = None, seed: Seed = 0) -> Adversary:
     Returns
     -------
     Adversary
-        Before its round 0. Its `name` is the spec in canonical form: the settings that differ from the
-        defaults, in the catalogue's order.
+        It stands before its round 0. Its `name` is the spec in canonical form: the settings that differ from
+        the defaults, in the catalogue's order.
 
     Raises
     ------
@@ -150,25 +163,25 @@ def create(spec: str, horizon: int | None = None, seed: Seed = 0) -> Adversary:
     >>> create("alternating").outcomes(6)
     array([0, 1, 0, 1, 0, 1], dtype=uint8)
     """
-    kind, values = _CATALOGUE.read(spec)
+    kind, values = _TWO_CLASSES.read(spec)
     rounds = None if horizon is None else check_count(horizon, "horizon")
-    return Adversary(kind.spec_of(values), kind, _CATALOGUE.phases(kind, values, (), rounds), seed, rounds)
+    return Adversary(kind.spec_of(values), kind, _TWO_CLASSES.phases(kind, values, (), rounds), seed, rounds)
 
 
-_OF_SEVERAL = Kinds(
+_SEVERAL_CLASSES = KindCatalogue(
     "adversary of several classes",
-    (*several.KINDS, *streams.KINDS_OF_SEVERAL, two_phase("uniform", "least-likely")),
+    (*several.SEVERAL_CLASS_KINDS, *streams.STREAM_KINDS_OF_SEVERAL, two_phase("uniform", "least-likely")),
 )
 
 
 def multiclass_catalogue() -> dict[str, Kind]:
     """Every kind of adversary of several classes by name, the oblivious ones first."""
-    return dict(_OF_SEVERAL.entries)
+    return dict(_SEVERAL_CLASSES.entries)
 
 
 def describe_multiclass() -> list[Row]:
-    """One row per adversary of several classes, as `adversaries.describe`."""
-    return _OF_SEVERAL.rows()
+    """A row for each adversary of several classes, as in `adversaries.describe`."""
+    return _SEVERAL_CLASSES.rows()
 
 
 def create_multiclass(
@@ -200,8 +213,8 @@ def create_multiclass(
     >>> create_multiclass("rotating:length=2", n_classes=3).outcomes(8)
     array([0, 0, 1, 1, 2, 2, 0, 0])
     """
-    kind, values = _OF_SEVERAL.read(spec)
-    k = check_count(n_classes, "n_classes", most=MOST_CLASSES, least=2)
+    kind, values = _SEVERAL_CLASSES.read(spec)
+    k = check_count(n_classes, "n_classes", most=MOST_ADVERSARY_CLASSES, least=2)
     rounds = None if horizon is None else check_count(horizon, "horizon")
-    phases = _OF_SEVERAL.phases(kind, values, (k,), rounds)
+    phases = _SEVERAL_CLASSES.phases(kind, values, (k,), rounds)
     return MulticlassAdversary(kind.spec_of(values), kind, k, phases, seed, rounds)

@@ -1,7 +1,7 @@
-"""Sequences that are given: recorded streams, hints that mislead, all outcomes of a short game.
+"""Sequences that are fixed beforehand: recorded streams, misleading hints, all outcomes of a short game.
 
-By spec, `file:path=...` and `river:name=...` play them in sweeps, two-phase games and mixtures, without the
-times that may come with them.
+The specs `file:path=...` and `river:name=...` play recorded streams in sweeps, two-phase games and mixtures;
+the times of a stream are left out there. A `Stream` never changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from adversaries.protocol import SUM_TOLERANCE, Adversary, Kind, MulticlassAdversary, Phase, State
+from adversaries.protocol import FORECAST_SUM_TOLERANCE, Adversary, Kind, MulticlassAdversary, Phase, State
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter, did_you_mean
 from onlinecal.tables.columns import (
@@ -31,8 +31,8 @@ from onlinecal.tables.columns import (
 from onlinecal.tables.rounds import read_rounds
 from onlinecal.validation import check_count, check_number
 
-BINARY, SEVERAL = "Binary classification", "Multi-class classification"
-"""What river calls its tasks."""
+BINARY_TASK, SEVERAL_CLASSES_TASK = "Binary classification", "Multi-class classification"
+"""River's names of these tasks."""
 
 
 @register_jitable
@@ -43,7 +43,7 @@ def replay_step(state: State, t: int, forecast: float, rise_zero: float, rise_on
 
 @register_jitable
 def replay_label_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """The same with several classes. State: [class 0, class 1, ...]."""
+    """The recorded class of round t; beyond the end, the last one. State: [class 0, class 1, ...]."""
     return int(state[min(t, len(state) - 1)])
 
 
@@ -58,18 +58,18 @@ class Stream:
     Parameters
     ----------
     name
-        Where it comes from, for tables and plots.
+        The origin of the stream, for tables and plots.
     outcomes
-        Zeros and ones, uint8, shape (T,); of several classes their numbers, int64.
+        Zeros and ones, uint8, shape (T,); with several classes their numbers, int64.
     hints
-        Probabilities that were forecast for these outcomes, float64, shape (T,), of k classes (T, k), each
-        row with sum 1; None if there are none.
+        Probabilities that were forecast for these outcomes, float64, shape (T,), or for k classes (T, k),
+        with sum 1 in each row; None if there are none.
     times
-        When the rounds took place, as the file has it, shape (T,); None if not asked for.
+        The times of the rounds, as the file has them, shape (T,); None if not asked for.
     n_classes
         k, more than the largest class number; None for outcomes 0 and 1.
     classes
-        What the classes are called, in the order of their numbers.
+        The names of the classes, in the order of their numbers.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Stream:
         return len(self.outcomes)
 
     def phase(self, rounds: int | None = None) -> Phase:
-        """An oblivious phase of the first so many rounds, or of all."""
+        """An oblivious phase of the first `rounds` rounds; None: of all."""
         step = replay_step if self.n_classes is None else replay_label_step
         state = self.outcomes[:rounds].astype(np.float64)
         hints = None if self.hints is None else self.hints[:rounds]
@@ -111,13 +111,13 @@ def replay_sequence(outcomes: ArrayLike, hints: ArrayLike | None = None, name: s
     Returns
     -------
     Stream
-        With its own copies.
+        It has its own copies of the arrays.
 
     Raises
     ------
     ValueError
-        For an empty or wrongly shaped sequence, an outcome other than 0 and 1, or a hint outside [0, 1]; it
-        names the value and its row, counting from 0.
+        For an empty or wrongly shaped sequence, an outcome other than 0 and 1, or a hint outside [0, 1]; the
+        error names the value and its row, counting from 0.
     """
     played = check_outcomes(outcomes).copy()
     if hints is None:
@@ -139,14 +139,14 @@ def replay_file(
     Parameters
     ----------
     path
-        The file; its extension says how to read it, also with .gz; "-" is standard input. A CSV starts with
-        a header; fields are apart by commas, semicolons, tabs or bars.
+        The file; its extension says how to read it, and may be followed by .gz; "-" is standard input. A CSV
+        starts with a header; its fields are separated by commas, semicolons, tabs or bars.
     outcome
         The column of outcomes: 0 and 1, or booleans (as texts also true/false, yes/no, in any case).
     forecast
         The column of forecasts made for them, in [0, 1], which become the hints; None for no hints.
     time
-        A column to keep as the stream's `times`; None for none. It does not change the order.
+        A column to keep as the stream's `times`, which does not change the order; None for none.
     sort
         The column to order the rounds by, smallest first; rows that are equal in it keep their order. None:
         the order of the file.
@@ -154,17 +154,17 @@ def replay_file(
     Returns
     -------
     Stream
-        Named after the file.
+        It has the name of the file.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        For an unknown extension, a file that cannot be read as what its extension says, a missing column
-        (the columns are listed), no rounds at all, an outcome that is neither 0/1 nor boolean, a forecast
-        that is missing or outside [0, 1], or a missing value in the column to sort by. Rows are those of the
-        file, the first one after a header being row 0.
+        For an unknown extension, a file that cannot be read as its extension says, a missing column (the
+        columns are listed), no rounds at all, an outcome that is neither 0/1 nor boolean, a forecast that is
+        missing or outside [0, 1], or a missing value in the column to sort by. The rows of the file are
+        counted from 0, without the header.
     """
     forecasts, more = ([] if name is None else [name] for name in (forecast, time))
     rounds = read_rounds(path, outcome, forecasts, sort=sort, more=more)
@@ -183,14 +183,14 @@ def replay_river(name: str) -> Stream:
     Returns
     -------
     Stream
-        Without hints: the datasets hold features and labels only.
+        It has no hints, since the datasets hold features and labels only.
 
     Raises
     ------
     ValueError
-        For any other name; it lists those that can be used.
+        For any other name; the error lists the names that can be used.
     """
-    labels = [bool(label) for _, label in river_dataset(name, BINARY)]
+    labels = [bool(label) for _, label in river_dataset(name, BINARY_TASK)]
     return replay_sequence(np.array(labels), name=f"river:{name}")
 
 
@@ -198,7 +198,7 @@ def river_dataset(name: str, *tasks: str) -> Any:
     """A dataset that comes with river for one of these tasks; ValueError lists those there are."""
     usable = river_datasets(*tasks)
     if name not in usable:
-        sort = "binary" if tasks == (BINARY,) else "classification"
+        sort = "binary" if tasks == (BINARY_TASK,) else "classification"
         raise ValueError(f"no {sort} dataset {name!r} comes with river{did_you_mean(name, usable, 'Usable')}")
     return usable[name]
 
@@ -228,21 +228,22 @@ def replay_labels(
     n_classes
         k; None: as many as the hints have, or one more than the largest label, at least 2.
     hints
-        Class probabilities, shape (T, k). Sums that rounding took from 1, by at most 1e-3 as in float16 or
-        float32 tables, are brought back to 1. None for no hints.
+        Class probabilities, shape (T, k). Rows with a sum that differs from 1 by at most 1e-3, which rounding
+        to float16 or float32 causes, are divided by their sum. None for no hints.
     name
         The stream's name.
 
     Raises
     ------
     ValueError
-        For labels that are no class numbers, or hints that are no class probabilities for them; the message
+        For labels that are not class numbers, or hints that are not class probabilities for them; the error
         names the value and its row, counting from 0.
     """
     numbers = np.asarray(labels)
     if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
         raise ValueError(
-            f"labels must be class numbers in a row, at least one, got {numbers.dtype}, shape {numbers.shape}"
+            f"labels must be a column of class numbers, at least one, got {numbers.dtype} of "
+            f"shape {numbers.shape}"
         )
     guide = None if hints is None else _hints(hints, len(numbers))
     k = n_classes or (max(2, int(numbers.max()) + 1) if guide is None else guide.shape[1])
@@ -257,7 +258,7 @@ def _hints(hints: ArrayLike, rounds: int) -> Floats:
         raise ValueError(f"hints must be probabilities of shape ({rounds}, classes), got shape {table.shape}")
     table = table.astype(np.float64)
     sums = table.sum(axis=1)
-    bad = ~((table >= 0.0).all(axis=1) & (np.abs(sums - 1.0) <= 1e3 * SUM_TOLERANCE))
+    bad = ~((table >= 0.0).all(axis=1) & (np.abs(sums - 1.0) <= 1e3 * FORECAST_SUM_TOLERANCE))
     refuse(bad, table, "hints must be probabilities with sum 1")
     return table / sums[:, None]
 
@@ -267,14 +268,14 @@ def replay_river_labels(name: str) -> Stream:
 
     Classes are numbered in the order of their labels. ValueError for any other `name`.
     """
-    labels = [label for _, label in river_dataset(name, BINARY, SEVERAL)]
+    labels = [label for _, label in river_dataset(name, BINARY_TASK, SEVERAL_CLASSES_TASK)]
     classes, numbers = np.unique(np.array(labels), return_inverse=True)
     names = tuple(classes.tolist())
     return Stream(f"river:{name}", numbers.astype(np.int64), None, None, len(classes), names)
 
 
-PROBABILITIES, LABELS = "predictions", "ground_truth"
-"""The arrays of a file of class probabilities."""
+PROBABILITIES_ARRAY, LABELS_ARRAY = "predictions", "ground_truth"
+"""The names of the arrays in a file of class probabilities."""
 
 
 def replay_table(path: str | Path) -> Stream:
@@ -290,7 +291,7 @@ def replay_table(path: str | Path) -> Stream:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no such archive, lacks one of the arrays, or they are not class probabilities and labels.
+        If it is not such an archive, lacks one of the arrays, or they are not class probabilities and labels.
     """
     path = Path(path)
     if not path.is_file():
@@ -300,26 +301,26 @@ def replay_table(path: str | Path) -> Stream:
             arrays = {name: archive[name] for name in archive.files}
     except (BadZipFile, ValueError, TypeError, AttributeError, OSError) as error:
         raise ValueError(f"{path} is not a numpy archive (.npz) of arrays") from error
-    for name in (PROBABILITIES, LABELS):
+    for name in (PROBABILITIES_ARRAY, LABELS_ARRAY):
         if name not in arrays:
-            raise ValueError(f"{path} has no array {name!r}; it has {', '.join(arrays) or 'none'}")
-    labels = arrays[LABELS]
-    return replay_labels(labels.reshape(len(labels), -1)[:, 0], None, arrays[PROBABILITIES], path.stem)
+            raise ValueError(f"{path} must have an array {name!r}; its arrays: {', '.join(arrays) or 'none'}")
+    labels = arrays[LABELS_ARRAY]
+    return replay_labels(labels.reshape(len(labels), -1)[:, 0], None, arrays[PROBABILITIES_ARRAY], path.stem)
 
 
 def recorded_phases(
     read: Callable[..., Stream], values: Mapping[str, Any], *size_and_horizon: Any
 ) -> tuple[Phase, ...]:
-    """The phase of the first rounds of the stream that `read(**values)` gives.
+    """The phase of the first rounds of the stream that `read(**values)` returns.
 
-    Errors as from `read`, and ValueError if there are too few rounds or too many classes.
+    Raises what `read` raises, and ValueError if there are too few rounds or too many classes.
     """
     *size, horizon, _ = size_and_horizon
-    stream, called = read(**values), values.get("path") or values["name"]
+    stream, origin = read(**values), values.get("path") or values["name"]
     if horizon is not None and horizon > len(stream):
-        raise ValueError(f"{called} has only {len(stream)} rounds, fewer than the horizon of {horizon}")
+        raise ValueError(f"{origin} has only {len(stream)} rounds, fewer than the horizon of {horizon}")
     if size and (stream.n_classes or 2) > size[0]:
-        raise ValueError(f"{called} has {stream.n_classes} classes, more than n_classes, {size[0]}")
+        raise ValueError(f"{origin} has {stream.n_classes} classes, more than n_classes, {size[0]}")
     return (stream.phase(horizon),)
 
 
@@ -328,39 +329,44 @@ def _recorded(name: str, what: str, source: str, read: Callable[..., Stream], *p
     return Kind(name, summary, "oblivious", source, parameters, compose=partial(recorded_phases, read))
 
 
-PATH = Parameter("path", None, "the file", form="text", required=True)
-NAME = Parameter("name", None, "the dataset: Phishing, ImageSegments, ...", form="text", required=True)
+PATH_PARAMETER = Parameter("path", None, "the file", form="text", required=True)
+NAME_PARAMETER = Parameter(
+    "name", None, "the dataset: Phishing, ImageSegments, ...", form="text", required=True
+)
 
-OUTCOME = Parameter("outcome", "outcome", "its column of outcomes", form="text")
-FORECAST = Parameter("forecast", None, "its column of forecasts, which become hints", form="text")
-SORT = Parameter("sort", None, "its column to order the rounds by", form="text")
+OUTCOME_PARAMETER = Parameter("outcome", "outcome", "its column of outcomes", form="text")
+FORECAST_PARAMETER = Parameter("forecast", None, "its column of forecasts, which become hints", form="text")
+SORT_PARAMETER = Parameter("sort", None, "its column to order the rounds by", form="text")
 
-KINDS = (
+STREAM_KINDS = (
     _recorded(
         "file", "the outcomes recorded in a CSV, JSON Lines or Parquet file", "the file", replay_file,
-        PATH, OUTCOME, FORECAST, SORT,
+        PATH_PARAMETER, OUTCOME_PARAMETER, FORECAST_PARAMETER, SORT_PARAMETER,
     ),
     _recorded(
-        "river", "the labels of a binary dataset that comes with river", "river", replay_river, NAME
+        "river", "the labels of a binary dataset that comes with river", "river", replay_river, NAME_PARAMETER
     ),
 )  # fmt: skip
-KINDS_OF_SEVERAL = (
+STREAM_KINDS_OF_SEVERAL = (
     _recorded(
         "file", "the labels recorded in a numpy archive, its probabilities as hints", "the file",
-        replay_table, PATH,
+        replay_table, PATH_PARAMETER,
     ),
-    _recorded("river", "the labels of a dataset that comes with river", "river", replay_river_labels, NAME),
+    _recorded(
+        "river", "the labels of a dataset that comes with river", "river", replay_river_labels,
+        NAME_PARAMETER,
+    ),
 )  # fmt: skip
 
 
 def misleading_hints(rounds: int, n_cells: int, slack: float = 1.0) -> Stream:
     """Hints on which the calibrated forecasts nearest to them score far worse than the hints themselves.
 
-    Meant for `AlmostOneStepAhead(n_cells=n_cells, slack=slack)`, whatever it reports. First every point from
-    1/2 up is charged with zeros until it takes no more. Then a hint of 1 is followed by a 1, and a hint just
-    above 1/2 by a 0, in turn: both are charged to cells about 1/2, which keeps the points above as they are.
-    docs/theory.md, Fact 17a: the forecaster's Brier score, a sum, exceeds the hints' by at least
-    T/8 - T/m - slack (m/8 + 1/2) - 1/8.
+    They are meant for `AlmostOneStepAhead(n_cells=n_cells, slack=slack)`, with any report. First every point
+    from 1/2 up is charged with zeros until it takes no more. Then a hint of 1 followed by a 1, and a hint
+    just above 1/2 followed by a 0, come in turn. Both are charged to cells about 1/2, so that the points
+    above stay as they are. By Fact 17a of docs/theory.md the forecaster's Brier score, a sum, exceeds the
+    hints' by at least T/8 - T/m - slack (m/8 + 1/2) - 1/8.
 
     Parameters
     ----------
@@ -369,12 +375,12 @@ def misleading_hints(rounds: int, n_cells: int, slack: float = 1.0) -> Stream:
     n_cells
         m, the cells of the forecaster's uniform grid, at least 3.
     slack
-        Of its balanced rule, 0.5 to 1000.
+        The slack of its balanced rule, 0.5 to 1000.
 
     Returns
     -------
     Stream
-        Of T rounds, with hints. Its first part takes about `slack * n_cells` rounds.
+        It has T rounds, with hints. Its first part takes about `slack * n_cells` rounds.
 
     Raises
     ------
@@ -412,12 +418,12 @@ def all_sequences(T: int) -> NDArray[np.uint8]:
     Parameters
     ----------
     T
-        Rounds, 1 to 20 (20 rounds take 20 MB; `sequence_chunks` goes further).
+        The number of rounds, 1 to 20 (20 rounds take 20 MB; `sequence_chunks` goes further).
 
     Returns
     -------
     NDArray[np.uint8]
-        Shape (2**T, T); row i is i in binary, first round first.
+        An array of shape (2**T, T); row i is i in binary, with the first round in front.
 
     Raises
     ------
@@ -444,14 +450,14 @@ def sequence_chunks(T: int, chunk: int = 1 << 16) -> Iterator[NDArray[np.uint8]]
     Parameters
     ----------
     T
-        Rounds, 1 to 62.
+        The number of rounds, 1 to 62.
     chunk
-        Rows in each array, at least 1.
+        The number of rows in each array, at least 1.
 
     Returns
     -------
     Iterator[NDArray[np.uint8]]
-        Arrays of shape (chunk, T), the last one perhaps with fewer rows.
+        Arrays of shape (chunk, T); the last one may have fewer rows.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from river import linear_model, multiclass, naive_bayes, preprocessing, tree
 from river.base import Classifier
 
-from adversaries.streams import BINARY, SEVERAL, river_dataset
+from adversaries.streams import BINARY_TASK, SEVERAL_CLASSES_TASK, river_dataset
 from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
@@ -114,10 +114,10 @@ def _first_rounds(rounds: int | None, available: int, name: str) -> int:
 
 def from_river(name: str, rounds: int | None) -> Source:
     """A classification dataset that comes with river; ValueError lists those there are."""
-    dataset = river_dataset(name, BINARY, SEVERAL)
+    dataset = river_dataset(name, BINARY_TASK, SEVERAL_CLASSES_TASK)
     features, labels = zip(*dataset, strict=True)
     count = _first_rounds(rounds, len(labels), name)
-    is_multiclass = dataset.task == SEVERAL
+    is_multiclass = dataset.task == SEVERAL_CLASSES_TASK
     kept = labels if is_multiclass else [bool(label) for label in labels]
     return Source(name, features[:count], lambda t, _: kept[t], is_multiclass, recorded=False)
 

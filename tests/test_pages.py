@@ -98,7 +98,7 @@ BEFORE = {
 
 def after_own_adversary(_names: dict[str, Any]) -> None:
     """The page's own adversary is one like the others."""
-    (name,) = set(registry.catalogue()) - registry._CATALOGUE.own_names
+    (name,) = set(registry.catalogue()) - registry._TWO_CLASSES.own_names
     adversary = adversaries.create(name, horizon=300, seed=1)
     plain = play_plainly(adversary, *scripted_game(300))
     assert plain == play_compiled(adversary, *scripted_game(300))
@@ -150,7 +150,7 @@ def test_the_blocks_of_a_page_run_and_print_what_stands_beside_them(page, monkey
         request.getfixturevalue("without_extras")
     monkeypatch.chdir(tmp_path)
     pyplot.close("all")
-    monkeypatch.setattr(registry._CATALOGUE, "entries", registry.catalogue())
+    monkeypatch.setattr(registry._TWO_CLASSES, "entries", registry.catalogue())
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
     names: dict[str, Any] = {"__name__": "page", **(BEFORE.get(page, dict)() or {})}
     monkeypatch.setenv("PATH", with_commands())

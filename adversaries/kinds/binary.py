@@ -4,14 +4,14 @@ Those that never look at a forecast are coins, patterns, drifts and jumps. Their
 parameters and the seed, so `Adversary.outcomes` can list them beforehand.
 
 Others look at forecasts, in every round or from one epoch to the next. A forecast that was too low in one
-epoch is a debt, and the forecaster can pay it back by using the same value again while the truth lies below
-it. The lower bounds for sequential calibration come from denying it that: the truth moves to the side on
-which old debts cannot be paid.
+epoch is a debt: the forecaster can pay it back by using the same value again while the truth lies below it.
+The lower bounds for sequential calibration come from preventing this: the truth moves to the side on which
+old debts cannot be paid.
 
-Some see the forecaster's inner state: what each outcome would do to its proven bound on its distance to
-calibration. No bound that holds for every sequence can exclude them. The step with look-ahead is told the
-largest rise that can follow either outcome within `Phase.depth` rounds, and takes the larger one; the work of
-whoever tells it doubles with every round of depth.
+Some see the forecaster's inner state: how far each outcome would raise its proven bound on its distance to
+calibration. No bound that holds for every sequence can exclude them. The step with look-ahead is given the
+largest rise that can follow either outcome within `Phase.depth` rounds, and chooses the larger one. The work
+of computing the rises doubles with every round of depth.
 
 References
 ----------
@@ -36,16 +36,17 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import ROUNDING, Kind, State, chance, plays, state_of, whole
+from adversaries.protocol import EQUAL_RISES, Kind, State, chance, plays, state_of, whole
 from onlinecal.catalogue import Parameter
+from onlinecal.layout import Layout
 
-KINDS: list[Kind] = []
-oblivious = partial(plays, KINDS, "oblivious")
-adaptive = partial(plays, KINDS, "adaptive")
-internal = partial(plays, KINDS, "internal")
+TWO_CLASS_KINDS: list[Kind] = []
+oblivious = partial(plays, TWO_CLASS_KINDS, "oblivious")
+adaptive = partial(plays, TWO_CLASS_KINDS, "adaptive")
+internal = partial(plays, TWO_CLASS_KINDS, "internal")
 
 HALF_OF_THE_BITS = 2.0**26
-"""A uniform double has 53 bits; cut here, its two halves are two independent uniform draws."""
+"""A uniform double has 53 bits; cut here, its two parts are two independent uniform draws."""
 
 
 @oblivious("Qiao & Zheng (2024), random bits", chance("bias", 0.5, "probability of a 1"))
@@ -76,7 +77,7 @@ def blocks_step(state: State, t: int, forecast: float, rise_zero: float, rise_on
 
 
 def line_initial(values: Mapping[str, Any], horizon: int) -> State:
-    """State of what moves in a straight line: it ends in the last round of the horizon."""
+    """The state of a value that moves in a straight line, and ends in the last round of the horizon."""
     return state_of(values["start"], values["end"], max(horizon - 1, 1))
 
 
@@ -203,16 +204,16 @@ def bisection_step(state: State, t: int, forecast: float, rise_zero: float, rise
     State: [rounds in an epoch, halvings before a fresh start, low, high, halvings, sum of (y - p) in this
     epoch, rounds of this epoch played].
 
-    A heuristic. It borrows the idea of the lower bounds by sidestepping and by sign preservation, but
-    carries out neither construction and inherits neither bound. Within an epoch the outcomes are coins
-    with the bias (low + high) / 2. If the sum of (outcome - forecast) over the epoch is positive, the
-    forecasts were too low, and the next truth lies to their right (low becomes the middle): whoever
-    used them again would only be further too low. Otherwise the next truth lies to the left.
+    This is a heuristic. It borrows the idea of the lower bounds by sidestepping and by sign preservation, but
+    carries out neither construction and inherits neither bound. Within an epoch the outcomes are coins with
+    the bias (low + high) / 2. If the sum of (outcome - forecast) over the epoch is positive, the forecasts
+    were too low, and the next truth lies to their right (low becomes the middle): the same forecasts would be
+    too low again. Otherwise the next truth lies to the left.
 
-    Measured against this library's forecasters, an interval that is never opened again does most harm: a
-    fresh start brings the truth back to where the debts are. So that is the default, with few long
-    epochs of T^(4/5) rounds: by the end of the T^(1/5) epochs the interval is about as narrow as a cell
-    of a grid of sqrt(T) points, and what follows is one long push in one direction.
+    Measured against this library's forecasters, an interval that is never opened again does most harm, since
+    a fresh start brings the truth back to where the debts are. So the interval is not opened by default, and
+    there are few long epochs of T^(4/5) rounds. After the T^(1/5) epochs the interval is about as narrow as a
+    cell of a grid of sqrt(T) points, and one long push in one direction follows.
     """
     middle = (state[2] + state[3]) / 2.0
     outcome = int(u < middle)
@@ -247,9 +248,10 @@ def epochs_step(state: State, t: int, forecast: float, rise_zero: float, rise_on
     """A coin whose bias goes through evenly spread values, one in each epoch, jumping to and fro. State:
     [epochs, rounds, biases...].
 
-    The oblivious cousin of bisection: the biases are the first points of the van der Corput sequence, 1/2,
-    1/4, 3/4, 1/8, 5/8, ..., which fall into the largest gaps left by those before. Each truth is visited
-    once, and the truths next to it come at other times. (`change-points` draws its biases; these are fixed.)
+    This is the oblivious version of bisection. The biases are the first points of the van der Corput
+    sequence, 1/2, 1/4, 3/4, 1/8, 5/8, ..., each of which falls into the largest gap left by those before.
+    Each truth is visited once, and the truths next to it come at other times. (`change-points` draws its
+    biases; these are fixed.)
     """
     epochs = int(state[0])
     return int(u < state[2 + min(t * epochs // int(state[1]), epochs - 1)])
@@ -319,8 +321,8 @@ def early_stopped_coin_step(
 
     at the end of every game in which the tossing stopped. Qiao and Zheng show that early stopping is what
     makes T^(1/3) unavoidable even against random bits; watching |S| is our computable version of the idea.
-    A forecaster who tries to hold |S| below the limit all along has to forecast away from 1/2, and pays for
-    that instead.
+    A forecaster who tries to hold |S| below the limit at all times has to forecast away from 1/2, and pays
+    for that instead.
     """
     if state[2] >= 0.0:
         return int(state[2])
@@ -332,7 +334,7 @@ def early_stopped_coin_step(
 
 
 def _boundary_hugger_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `boundary_hugger_step`: compared with NaN, the first forecast neither rose nor fell."""
+    """The state of `boundary_hugger_step`; compared with NaN, the first forecast neither rose nor fell."""
     return state_of(np.nan, values["first"])
 
 
@@ -369,8 +371,9 @@ def bias_builder_step(
 ) -> int:
     """The outcome that adds to the bias standing at forecasts like the present one.
 
-    State: [bins, sum of (y - p) in each bin...]; a forecast p belongs to bin floor(p * bins), 1 to the
-    last. The outcome is 1 if the sum of its bin is above 0, 0 if below, and at 0 the outcome further from p.
+    State: [bins, sum of (y - p) in each bin...]; a forecast p belongs to bin floor(p * bins), and 1 belongs
+    to the last bin. The outcome is 1 if the sum of its bin is above 0, and 0 if it is below; if the sum is 0
+    it is the outcome that is farther from p.
     """
     bins = int(state[0])
     place = 1 + min(int(forecast * bins), bins - 1)
@@ -381,7 +384,7 @@ def bias_builder_step(
 
 
 def _bias_lifter_initial(values: Mapping[str, Any], horizon: int | None) -> State:
-    """State of `bias_lifter_step`: no biases, climbing, on the grid that suits the horizon."""
+    """The state of `bias_lifter_step`: it climbs, without biases, on the grid that suits the horizon."""
     m = values["cells"]
     if m is None:
         assert horizon is not None
@@ -403,11 +406,12 @@ def bias_lifter_step(
     State: [cells m, point being lifted, bias to lift it to, bias of each of the m + 1 points...], biases in
     units of 1/m.
 
-    Made for the balanced rule with slack 1/2 on m cells, whose books it keeps. Play 1 until the highest cell
-    is reached. Then lift each point in turn, from m - 1 down to 1: play 0 while it is the lower end of the
-    forecast's cell and 1 while it is the upper end, so that every round is charged to it, until it has the
-    bias of `where_to_leave` and is the upper end. What remains is spent on zeros in the lowest cell, where
-    forecasts are too high by 1/(2m) every time: in the direction of the biases, so that nothing cancels.
+    It is made for the balanced rule with slack 1/2 on m cells, whose biases it keeps track of. It plays 1
+    until the highest cell is reached. Then it lifts each point in turn, from m - 1 down to 1: it plays 0
+    while the point is the lower end of the forecast's cell and 1 while it is the upper end, so that every
+    round is charged to the point, until that has the bias of `where_to_leave` and is the upper end. The
+    remaining rounds are zeros in the lowest cell, where forecasts are too high by 1/(2m) every time. That has
+    the direction of the biases, so that nothing cancels.
     """
     m = int(state[0])
     cell = min(int(forecast * m), m - 1)
@@ -417,9 +421,9 @@ def bias_lifter_step(
         aim -= 1
         state[1] = aim
         if aim > 0:
-            # other forecasters than the one it is made for may have let it fall below -m / 2, without end
+            # forecasters that it is not made for may let a bias fall far below -m / 2
             bias, most = max(float(state[3 + aim]), -float(m)), 4 * math.sqrt(m)
-            # a one costs 1/m: a zero in the lowest cell would be worth 1/(2m), and it takes that much away
+            # a one costs 1/m: it takes 1/(2m) away, and a zero in the lowest cell would have added 1/(2m)
             state[2] = where_to_leave(aim, m, m // 2, bias, 0.0, 1.0, most, np.inf)[0]
     outcome = int(cell < aim)
     state[3 + cell + outcome] += cell + outcome - outcome * m
@@ -432,9 +436,10 @@ def where_to_leave(
 ) -> tuple[float, int]:
     """The bias at which to leave a point that is the lower end of the cell now, and after how many charges.
 
-    Biases are in units of 1/`whole`, and so is the point, v. Every charge moves the bias by v up and costs
-    `zero`, or by `whole` - v down and costs `one`. So: the largest bias less its costs, of those with the
-    point as upper end within `most` charges, or of more if none is, but not beyond the `last`.
+    Biases are in units of 1/`whole`, and so is the point, v. Every charge either raises the bias by v and
+    costs `zero`, or lowers it by `whole` - v and costs `one`. The answer is the bias that is largest after
+    its costs among those with the point as the upper end, within `most` charges. If there is none within
+    `most`, more charges are tried, but not more than `last`.
     """
     cost, best, left_at, at_charge, charges, upper = 0.0, -np.inf, bias, 0, 0, False
     while best == -np.inf or (charges < most and best < high - cost):
@@ -454,16 +459,21 @@ def where_to_leave(
     return left_at, at_charge
 
 
-# State of `graded_lifter_step`. ROOM: so many points above 1/2 may be met. CELL: the number of the present
-# cell's lower end, counted from 1/2; -1 at first. AIM, TARGET: the point being lifted, and the bias at
-# which to leave it. UNTIL: the round from which it goes on below 1/2. LAST: the forecast before. END: how
-# many rounds there are. POINTS: where the points from 1/2 up begin; behind them the biases of all, from the
-# lowest up.
-ROOM, CELL, AIM, TARGET, UNTIL, LAST, END, POINTS = range(8)
+LIFTER = Layout()
+"""The state of `graded_lifter_step`. Behind it stand the points from 1/2 up, and then the biases of all
+points, from the lowest up."""
+LIFTER_ROOM = LIFTER.field("the most points above 1/2 that may be met", "count")
+LIFTER_CELL = LIFTER.field("the lower end of the present cell, counted from 1/2; -1 at first", "point")
+LIFTER_AIM = LIFTER.field("the point being lifted", "point")
+LIFTER_TARGET = LIFTER.field("the bias at which to leave it", "bias")
+LIFTER_UNTIL = LIFTER.field("the round from which points below 1/2 are lifted; -1 if not known", "round")
+LIFTER_LAST = LIFTER.field("the forecast before", "probability")
+LIFTER_ROUNDS = LIFTER.field("the rounds of the game", "count")
+LIFTER_POINTS = LIFTER.end
 
 
 def _graded_lifter_initial(values: Mapping[str, Any], horizon: int) -> State:
-    """State of `graded_lifter_step`: climbing, nothing known but 1/2, no biases."""
+    """The state of `graded_lifter_step`: it climbs, knows no point but 1/2, and has no biases."""
     room = math.isqrt(horizon) // 2 + 8
     points = [0.5] + [1.0] * room
     return state_of(room, -1.0, room, 0.0, -1.0, 0.5, horizon, *points, *[0.0] * (2 * room + 1))
@@ -475,73 +485,73 @@ def graded_lifter_step(
 ) -> int:
     """Learns a graded grid, lifts the biases above 1/2, dwells there, lifts the rest: tight for `graded`.
 
-    Made for `AlmostOneStepAhead(horizon=T)`, whose cells are announced at their ends, the lower below 1/2
-    and the upper above. Above 1/2 only zeros are forecast wrongly, too high by the width of their cell:
-    that has the direction of the biases that it lifts, and is the same in the mean wherever it dwells. So
-    all rounds but those which it needs for the points from 1/2 down are spent above. There a one adds a
-    distance of the other direction, so they are lifted by few charges. As in `bias_lifter_step` a point is
-    left at about the largest bias that it takes in some 4 sqrt(m) charges.
+    It is made for `AlmostOneStepAhead(horizon=T)`, whose cells are announced at their ends: the lower end
+    below 1/2 and the upper end above. Above 1/2 only zeros are forecast wrongly, too high by the width of
+    their cell. That has the direction of the biases that it lifts, and has the same mean wherever it dwells.
+    So it spends all rounds above 1/2 but those which it needs for the points from 1/2 down. Below 1/2 a one
+    adds a distance of the other direction, so these points are lifted by few charges. As in
+    `bias_lifter_step` a point is left at about the largest bias that it takes in some 4 sqrt(m) charges.
     """
-    room = int(state[ROOM])
+    room = int(state[LIFTER_ROOM])
     if t == 0:
-        state[POINTS + 1] = max(forecast, 1.0 - forecast)
+        state[LIFTER_POINTS + 1] = max(forecast, 1.0 - forecast)
     else:
-        moved = int(forecast > state[LAST]) - int(forecast < state[LAST])
-        state[CELL] = min(max(state[CELL] + moved, -room), room - 1)
-    state[LAST] = forecast
-    cell, aim = int(state[CELL]), int(state[AIM])
+        moved = int(forecast > state[LIFTER_LAST]) - int(forecast < state[LIFTER_LAST])
+        state[LIFTER_CELL] = min(max(state[LIFTER_CELL] + moved, -room), room - 1)
+    state[LIFTER_LAST] = forecast
+    cell, aim = int(state[LIFTER_CELL]), int(state[LIFTER_AIM])
     if aim == room and cell >= 0:
-        state[POINTS + cell + 1] = forecast
+        state[LIFTER_POINTS + cell + 1] = forecast
         if forecast == 1.0:
-            # the top: the grid is known
+            # the highest cell is reached, so the grid is known
             aim = cell
-            state[TARGET] = aim_of(state, aim)[0]
-    elif aim == 1 and cell == 1 and state[UNTIL] < 0.0:
+            state[LIFTER_TARGET] = aim_of(state, aim)[0]
+    elif aim == 1 and cell == 1 and state[LIFTER_UNTIL] < 0.0:
         needed = aim_of(state, 1)[1]
         point = 0
-        while state[POINTS - point] < 1.0:
+        while state[LIFTER_POINTS - point] < 1.0:
             needed += aim_of(state, point)[1]
             point -= 1
-        state[UNTIL] = state[END] - needed - 2.0
-        state[TARGET] = 2.0
-    if aim == 1 and cell == 1 and state[TARGET] == 2.0 and t >= state[UNTIL]:
-        state[TARGET] = aim_of(state, 1)[0]
-    if aim < room and cell == aim - 1 and bias_at(state, aim) >= state[TARGET]:
+        state[LIFTER_UNTIL] = state[LIFTER_ROUNDS] - needed - 2.0
+        state[LIFTER_TARGET] = 2.0
+    if aim == 1 and cell == 1 and state[LIFTER_TARGET] == 2.0 and t >= state[LIFTER_UNTIL]:
+        state[LIFTER_TARGET] = aim_of(state, 1)[0]
+    if aim < room and cell == aim - 1 and bias_at(state, aim) >= state[LIFTER_TARGET]:
         aim -= 1
         if position(state, aim) > 0.0:
-            state[TARGET] = aim_of(state, aim)[0]
+            state[LIFTER_TARGET] = aim_of(state, aim)[0]
             if aim == 1:
-                state[TARGET] = 2.0
+                state[LIFTER_TARGET] = 2.0
         else:
-            # nothing lies below: zeros to the end
-            state[TARGET] = 2.0
-    state[AIM] = aim
+            # no point lies below, so the rest of the game is zeros
+            state[LIFTER_TARGET] = 2.0
+    state[LIFTER_AIM] = aim
     outcome = int(cell < aim)
     charged = cell + outcome
-    state[POINTS + 2 * room + 1 + charged] += position(state, charged) - outcome
+    state[LIFTER_POINTS + 2 * room + 1 + charged] += position(state, charged) - outcome
     return outcome
 
 
 @register_jitable
 def position(state: State, point: int) -> float:
-    """Where a point is; those below 1/2 mirror those above."""
-    return float(state[POINTS + point]) if point >= 0 else 1.0 - float(state[POINTS - point])
+    """The value of a point; points below 1/2 mirror those above."""
+    return float(state[LIFTER_POINTS + point]) if point >= 0 else 1.0 - float(state[LIFTER_POINTS - point])
 
 
 @register_jitable
 def bias_at(state: State, point: int) -> float:
     """The bias of a point."""
-    return float(state[POINTS + 2 * int(state[ROOM]) + 1 + point])
+    return float(state[LIFTER_POINTS + 2 * int(state[LIFTER_ROOM]) + 1 + point])
 
 
 @register_jitable
 def aim_of(state: State, point: int) -> tuple[float, int]:
     """The bias at which to leave a point that is the lower end of the cell now, and after how many charges.
 
-    From 1/2 down each charge costs a round of dwelling, each one the width of the cell below; above nothing
-    does.
+    From 1/2 down each charge costs a round of dwelling, and each one also the width of the cell below; above
+    1/2 charges cost nothing.
     """
-    v, bias, most = position(state, point), bias_at(state, point), 4 * math.sqrt(2 * int(state[ROOM]))
+    v, bias, most = position(state, point), bias_at(state, point), 4 * math.sqrt(2 * int(state[LIFTER_ROOM]))
     pays = int(point <= 0)
     below = pays * (v - position(state, point - 1)) if pays else 0.0
     above = position(state, 1) - v if point == 0 else 0.0
@@ -549,14 +559,14 @@ def aim_of(state: State, point: int) -> tuple[float, int]:
     return where_to_leave(v, 1.0, 0.5, bias, dwelling - above, below + dwelling, most, most + 4.0 / v)
 
 
-DEEPEST = 10
-"""Most rounds of look-ahead: a driver tries 2 ** depth continuations in every round."""
+MOST_LOOK_AHEAD = 10
+"""The most rounds of look-ahead: a driver tries 2 ** depth continuations in every round."""
 
 
 @internal(
     "this library",
     chance("tie", 0.5, "probability of a 1 when both rise alike"),
-    whole("depth", 1, "rounds it looks ahead", high=DEEPEST),
+    whole("depth", 1, "rounds it looks ahead", high=MOST_LOOK_AHEAD),
     depth_parameter="depth",
 )
 def certificate_greedy_step(
@@ -565,9 +575,9 @@ def certificate_greedy_step(
     """The outcome for which the forecaster's certificate can rise more within `depth` rounds. State: [tie,
     depth].
 
-    How far ahead the rises look is the business of whoever works them out (`Phase.depth`), not of this step.
+    The driver that computes the rises looks `Phase.depth` rounds ahead; this step only compares them.
     """
     lead = rise_one - rise_zero
-    if abs(lead) <= ROUNDING:
+    if abs(lead) <= EQUAL_RISES:
         return int(u < state[0])
     return int(lead > 0.0)

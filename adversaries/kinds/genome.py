@@ -1,11 +1,11 @@
-"""Sequences written down as genomes: a few words, each repeated for its share; stored champions.
+"""Sequences written as genomes, which are a few words that are each repeated for a share; stored champions.
 
 A genome is short enough to be searched for, and it has no length of its own: it can be found on a small
 horizon, where the distance to calibration is quickly computed, and played on a large one.
 
-They were bred: genomes were mutated and crossed over hundreds of generations, and those lived on whose games
-ended with the largest exact distances to calibration. champions.toml beside this file has one table each. It
-is read only when a champion is asked for.
+The champions were bred. Genomes were mutated and crossed over hundreds of generations, and those were kept
+whose games ended with the largest exact distances to calibration. champions.toml beside this file has a table
+for each. It is read only when a champion is asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from onlinecal.catalogue import Parameter
 from onlinecal.validation import check_count
 
 Block = tuple[int, str]
-"""A share of the horizon, relative to the other blocks' shares, and the word that is repeated in it."""
+"""A share of the horizon, relative to the shares of other blocks, and the word that is repeated in it."""
 
 MOST_BLOCKS = 1000
 LONGEST_WORD = 24
@@ -36,7 +36,7 @@ LARGEST_SHARE = 1_000_000
 
 @dataclass(frozen=True)
 class Genome:
-    """A sequence of outcomes written as blocks of repeated words, for any horizon.
+    """A sequence of outcomes for any horizon, written as blocks of repeated words.
 
     Block i gets rounds T * (shares before it) // (all shares) up to T * (shares up to it) // (all shares) of
     a horizon of T rounds, and repeats its word there from the first letter on.
@@ -50,7 +50,7 @@ class Genome:
     Raises
     ------
     ValueError
-        For anything else; it names the block and what is wrong with it.
+        For anything else; the error names the block and what is wrong with it.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Genome:
 
     @classmethod
     def parse(cls, text: str) -> Genome:
-        """The genome that a text like "3x1 2x0 5x01" spells; ValueError names the block that is none."""
+        """The genome that a text like "3x1 2x0 5x01" spells; ValueError names a block that is not one."""
         blocks = []
         for written in text.split():
             share, cross, word = written.partition("x")
@@ -101,7 +101,7 @@ class Genome:
         return sequence
 
     def state(self, T: int) -> State:
-        """State of `genome_step` before the first of T rounds."""
+        """The state of `genome_step` before the first of T rounds."""
         table: list[float] = []
         for (_, word), end in zip(self.blocks, self.ends(T), strict=True):
             table += [end, len(word), int(word, 2)]
@@ -126,7 +126,7 @@ def genome_step(state: State, t: int, forecast: float, rise_zero: float, rise_on
 
 
 def genome_initial(values: Mapping[str, Any], horizon: int) -> State:
-    """State of `genome_step` for the genome in `blocks`."""
+    """The state of `genome_step` for the genome in `blocks`."""
     return Genome.parse(values["blocks"]).state(horizon)
 
 
@@ -165,12 +165,12 @@ GENOME = Kind(
 
 
 class Champion(NamedTuple):
-    """A sequence that was bred against a forecaster, as a genome, and how far it got.
+    """A genome that was bred against a forecaster, and the distance that it reached.
 
     Attributes
     ----------
     number
-        Under which `champion:number=...` plays it, at least 1.
+        The number, at least 1, with which `champion:number=...` plays it.
     against
         The forecaster's spec, as `onlinecal simulate --forecaster` takes it.
     rounds
@@ -178,7 +178,7 @@ class Champion(NamedTuple):
     distance_over_root
         The distance to calibration in that game, a sum over rounds, divided by sqrt(T).
     genome
-        What it plays.
+        The sequence that it plays.
     found_by
         How it was found, in a few words.
     """
@@ -202,12 +202,12 @@ def stored_champions() -> tuple[Champion, ...]:
 
 
 def champion_initial(values: Mapping[str, Any], horizon: int) -> State:
-    """State of `genome_step` for a stored champion; ValueError lists the numbers there are."""
+    """The state of `genome_step` for a stored champion; ValueError lists the numbers there are."""
     stored = {champion.number: champion for champion in stored_champions()}
     number = values["number"]
     if number not in stored:
         known = ", ".join(map(str, sorted(stored)))
-        raise ValueError(f"champion: no champion has number {number}; there are {known}")
+        raise ValueError(f"champion: number must be one of {known}, got {number}")
     return stored[number].genome.state(horizon)
 
 

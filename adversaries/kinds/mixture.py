@@ -1,4 +1,4 @@
-"""Adversaries made of others: one plays first and another takes over, or a coin decides in every round."""
+"""Adversaries made of two others: one plays first and the other takes over, or a coin decides each round."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from onlinecal.catalogue import Parameter
 
 
 def two_phases(values: Mapping[str, Any], *size_and_horizon: Any) -> tuple[Phase, ...]:
-    """The phases of both players; each is built for the rounds it will play and counts them from 0.
+    """The phases of both players; each is made for the rounds it will play and counts them from 0.
 
-    What follows the values is the number of classes, if there may be more than two, the horizon, and what
-    gives the phases of a spec. ValueError if the horizon leaves no round for one of the two.
+    The arguments after the values are the number of classes, if there may be more than two, the horizon, and
+    a function that makes the phases of a spec. Raises ValueError if the horizon leaves no round for one
+    player.
     """
     *_, horizon, build = size_and_horizon
     switch = values["switch"]
@@ -37,7 +38,7 @@ def two_phases(values: Mapping[str, Any], *size_and_horizon: Any) -> tuple[Phase
 
 
 def two_phase(first: str, second: str) -> Kind:
-    """The kind that plays one adversary first and then another, these two if nothing else is said."""
+    """The kind that plays one adversary first and then another; these two are its defaults."""
     return Kind(
         "two-phase",
         "one adversary first, another from half way (or from round `switch`) on",
@@ -61,10 +62,10 @@ PREFIX = "mixture"
 def mixture_step(first: Step, second: Step) -> Step:
     """The step that plays `first` with a fixed probability, else `second`.
 
-    State: [weight, length of the first one's state, state of the first, state of the second]. A draw below
-    the weight means that the first plays. Given that, draw / weight is again uniform on [0, 1), and
-    (draw - weight) / (1 - weight) is so otherwise: one draw chooses who plays and serves as that player's
-    own. Whoever does not play does not see the round; both count it.
+    State: [weight, length of the first one's state, state of the first, state of the second]. If the draw is
+    below the weight the first plays, and draw / weight is again uniform on [0, 1); else the second plays, and
+    (draw - weight) / (1 - weight) is uniform. So one draw chooses who plays and serves as that player's own.
+    The one who does not play does not see the round, but both count it.
     """
 
     @register_jitable
@@ -77,7 +78,7 @@ def mixture_step(first: Step, second: Step) -> Step:
         own = min((u - weight) / (1.0 - weight), BELOW_ONE)
         return int(second(state[border:], t, forecast, rise_zero, rise_one, own))
 
-    # pickles refer to a function by its name: this one has no line of its own, see `__getattr__`
+    # pickles refer to functions by name: `__getattr__` finds this one, which no line of the module defines
     names = (
         part.__qualname__
         if part.__qualname__.startswith(f"{PREFIX};")
@@ -89,7 +90,7 @@ def mixture_step(first: Step, second: Step) -> Step:
 
 
 def __getattr__(name: str) -> Step:
-    """The mixture of that name, as if it stood in this module; AttributeError if there is none."""
+    """The mixture step with this name, as if this module defined it; AttributeError if there is none."""
     words = iter(name.replace("/", ".").split(";"))
     if name.startswith(f"{PREFIX};"):
         try:
@@ -100,7 +101,7 @@ def __getattr__(name: str) -> Step:
 
 
 def _step_named(words: Iterator[str]) -> Step:
-    """Reads one step off a name: a mixture is its prefix, then its two parts."""
+    """The step that the next words name; a mixture is written as its prefix and then its two parts."""
     word = next(words)
     if word == PREFIX:
         return mixture_step(_step_named(words), _step_named(words))
@@ -109,7 +110,7 @@ def _step_named(words: Iterator[str]) -> Step:
 
 
 def mixture_phase(values: Mapping[str, Any], horizon: int | None, build: Build) -> tuple[Phase, ...]:
-    """The single phase of a mixture; both players are built for the whole game, in one phase each."""
+    """The single phase of a mixture; both players are made for the whole game, in one phase each."""
     parts = []
     for place in ("first", "second"):
         phases = build(values[place], horizon)

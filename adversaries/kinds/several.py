@@ -1,12 +1,13 @@
 """Adversaries of k classes: those that never look at a forecast, those that answer it, one that sees more.
 
-Some follow a way through the simplex: straight lines between the points of a quasi-random Dirichlet
+Some follow a path through the simplex: straight lines between the points of a quasi-random Dirichlet
 sequence.
 
-Independent exponential variables divided by their sum have the distribution Dirichlet(1, ..., 1): all class
-probabilities are equally likely. In place of random numbers, the exponentials of point i are made of the
-fractional parts of 1/2 + i/g, 1/2 + i/g^2, ..., 1/2 + i/g^k, with g > 1 the root of g^(k+1) = g + 1: points
-that spread evenly and are known in advance, so that the draws of the game are left to the outcomes.
+Independent exponential variables divided by their sum have the distribution Dirichlet(1, ..., 1), with which
+all class probabilities are equally likely. The exponentials of point i are made of the fractional parts of
+1/2 + i/g, 1/2 + i/g^2, ..., 1/2 + i/g^k instead of random numbers, where g > 1 is the root of g^(k+1) = g +
+1. These points spread evenly and are known in advance, so that the draws of the game are left for the
+outcomes.
 
 References
 ----------
@@ -23,21 +24,22 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import BELOW_ONE, ROUNDING, Kind, State, chance, plays, state_of, whole
+from adversaries.protocol import BELOW_ONE, EQUAL_RISES, Kind, State, chance, plays, state_of, whole
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter
 
-KINDS: list[Kind] = []
-oblivious = partial(plays, KINDS, "oblivious")
-adaptive = partial(plays, KINDS, "adaptive")
-internal = partial(plays, KINDS, "internal")
+SEVERAL_CLASS_KINDS: list[Kind] = []
+oblivious = partial(plays, SEVERAL_CLASS_KINDS, "oblivious")
+adaptive = partial(plays, SEVERAL_CLASS_KINDS, "adaptive")
+internal = partial(plays, SEVERAL_CLASS_KINDS, "internal")
 
-SPACING, ROOT, LEG, POINTS = range(4)
-"""Parts of the state: rounds a leg lasts, g, the present leg; then its ends and the present point, k each."""
+PATH_SPACING, PATH_ROOT, PATH_LEG, PATH_POINTS = range(4)
+"""The state of a path: rounds a leg lasts, g, the present leg, then its two ends and the present point, k
+each."""
 
 
 def path_state(n_classes: int, spacing: float) -> State:
-    """The state of a path before its first round, with so many rounds from point to point."""
+    """The state of a path before its first round, with `spacing` rounds from point to point."""
     root = 2.0
     for _ in range(60):
         root = (1.0 + root) ** (1.0 / (n_classes + 1))
@@ -47,14 +49,14 @@ def path_state(n_classes: int, spacing: float) -> State:
 @register_jitable
 def move(state: State, t: int, k: int) -> Floats:
     """The point of round t, shape (k,), a view of the state."""
-    leg = math.floor(t / state[SPACING])
-    start, end = state[POINTS : POINTS + k], state[POINTS + k : POINTS + 2 * k]
-    if leg != state[LEG]:
-        state[LEG] = leg
-        fill_point(start, leg, state[ROOT])
-        fill_point(end, leg + 1, state[ROOT])
-    share = t / state[SPACING] - leg
-    here = state[POINTS + 2 * k : POINTS + 3 * k]
+    leg = math.floor(t / state[PATH_SPACING])
+    start, end = state[PATH_POINTS : PATH_POINTS + k], state[PATH_POINTS + k : PATH_POINTS + 2 * k]
+    if leg != state[PATH_LEG]:
+        state[PATH_LEG] = leg
+        fill_point(start, leg, state[PATH_ROOT])
+        fill_point(end, leg + 1, state[PATH_ROOT])
+    share = t / state[PATH_SPACING] - leg
+    here = state[PATH_POINTS + 2 * k : PATH_POINTS + 3 * k]
     for c in range(k):
         here[c] = start[c] + share * (end[c] - start[c])
     return here
@@ -62,7 +64,7 @@ def move(state: State, t: int, k: int) -> Floats:
 
 @register_jitable
 def fill_point(point: Floats, number: int, root: float) -> None:
-    """Point `number` of the sequence; the first one is the middle of the simplex."""
+    """Write point `number` of the sequence; point 0 is the middle of the simplex."""
     total, stride = 0.0, 1.0
     for c in range(len(point)):
         stride /= root
@@ -75,7 +77,7 @@ def fill_point(point: Floats, number: int, root: float) -> None:
 
 @register_jitable
 def drawn(weights: Floats, u: float) -> int:
-    """The class that a uniform draw picks, with probabilities proportional to the weights."""
+    """The class that a uniform draw chooses, with probabilities proportional to the weights."""
     left, last = 0.0, 0
     for c in range(len(weights)):
         left += weights[c]
@@ -154,7 +156,7 @@ def _markov_initial(values: Mapping[str, Any], n_classes: int, horizon: int | No
 def markov_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
     """The previous class again with a fixed probability, else one of the others. State: [stay, previous].
 
-    Given that the draw is not below `stay`, what it exceeds it by is uniform and picks among the others.
+    If the draw is not below `stay`, its excess over `stay` is uniform, and chooses among the others.
     """
     k, stay, previous = len(forecast), state[0], int(state[1])
     if previous < 0:
@@ -214,8 +216,8 @@ def late_class_step(state: State, t: int, forecast: Floats, rises: Floats, u: fl
     return int(min((u - weight) / (1.0 - weight), BELOW_ONE) * (k - 1))
 
 
-BINS = 4099
-"""Places for the bins of `bias_builder_step`; a prime."""
+BIAS_PLACES = 4099
+"""How many places the bins of `bias_builder_step` share; a prime."""
 
 
 @adaptive("Dawid (1982)")
@@ -268,7 +270,7 @@ def target_sweep_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
 
 
 def _boundary_hugger_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    """State of `boundary_hugger_step`: compared with NaN, the first forecast did not move."""
+    """The state of `boundary_hugger_step`; compared with NaN, the first forecast counts as not moved."""
     if values["first"] >= n_classes:
         raise ValueError(
             f"boundary-hugger: first must be a class from 0 to {n_classes - 1}, got {values['first']}"
@@ -294,7 +296,7 @@ def boundary_hugger_step(state: State, t: int, forecast: Floats, rises: Floats, 
 
 
 def _bias_builder_initial(values: Mapping[str, Any], n_classes: int, horizon: int | None) -> State:
-    return state_of(values["cells"], *[0.0] * (BINS * n_classes))
+    return state_of(values["cells"], *[0.0] * (BIAS_PLACES * n_classes))
 
 
 @adaptive(
@@ -306,12 +308,13 @@ def bias_builder_step(state: State, t: int, forecast: Floats, rises: Floats, u: 
     """The class that adds to the bias standing at forecasts like the present one.
 
     State: [bins a side, sum of (y - p) of each bin and class...]. Forecasts are alike if they round down to
-    the same multiples of 1/bins; those beyond BINS share their places. The outcome is the class whose sum is
-    largest, so that it has come too often already; of several, the least likely, then the first.
+    the same multiples of 1/bins; if there are more bins than BIAS_PLACES, some share a place. The outcome is
+    the class with the largest sum, which has come too often already; of several it is the least likely one,
+    and then the first.
     """
     k, bins, place = len(forecast), int(state[0]), 0
     for c in range(k - 1):
-        place = (place * (bins + 1) + int(forecast[c] * bins)) % BINS
+        place = (place * (bins + 1) + int(forecast[c] * bins)) % BIAS_PLACES
     sums = state[1 + place * k : 1 + (place + 1) * k]
     best = 0
     for c in range(1, k):
@@ -330,10 +333,10 @@ def certificate_greedy_step(state: State, t: int, forecast: Floats, rises: Float
     for c in range(1, len(rises)):
         most = max(most, rises[c])
     for c in range(len(rises)):
-        alike += rises[c] >= most - ROUNDING
+        alike += rises[c] >= most - EQUAL_RISES
     left = int(u * alike)
     for c in range(len(rises)):
-        if rises[c] >= most - ROUNDING:
+        if rises[c] >= most - EQUAL_RISES:
             if left == 0:
                 return c
             left -= 1

@@ -109,7 +109,7 @@ def test_games_of_other_lengths_are_not_listed(listed, most):
 @pytest.fixture(autouse=True)
 def catalogue(monkeypatch):
     """A catalogue of the test's own."""
-    monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
+    monkeypatch.setattr(registry._TWO_CLASSES, "entries", adversaries.catalogue())
 
 
 @register_jitable
@@ -161,7 +161,7 @@ def test_a_kind_that_cannot_be_played_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         adversaries.register(replace(ECHO, **changes))
     assert "late-coin" not in adversaries.catalogue()
-    with pytest.raises(ValueError, match="only a Kind can be registered"):
+    with pytest.raises(ValueError, match="kind must be a Kind, got"):
         adversaries.register(echo_step)
 
 

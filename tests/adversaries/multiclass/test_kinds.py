@@ -124,7 +124,7 @@ def test_tables_are_checked(tmp_path):
     with pytest.raises(ValueError, match="is not a numpy archive"):
         replay_table(text)
     np.savez(tmp_path / "half.npz", predictions=np.full((2, 2), 0.5))
-    with pytest.raises(ValueError, match="has no array 'ground_truth'; it has predictions"):
+    with pytest.raises(ValueError, match="must have an array 'ground_truth'; its arrays: predictions"):
         replay_table(tmp_path / "half.npz")
     np.savez(tmp_path / "whole.npz", predictions=np.full((2, 3), 1 / 3), ground_truth=[[2], [0]])
     stream = replay_table(tmp_path / "whole.npz")

@@ -126,7 +126,7 @@ GRID = {
 @pytest.fixture(autouse=True)
 def catalogues(monkeypatch):
     """Catalogues of the test's own."""
-    monkeypatch.setattr(registry._CATALOGUE, "entries", adversaries.catalogue())
+    monkeypatch.setattr(registry._TWO_CLASSES, "entries", adversaries.catalogue())
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
     monkeypatch.setattr(players, "_checksums", {})
     monkeypatch.setattr(players, "_owners", {})
