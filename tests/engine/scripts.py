@@ -149,9 +149,10 @@ def kind_of(answer):
 
 
 def events_of(events):
-    """The events as objects, each with its key."""
+    """The events as objects, each with its key; without outcomes that belong to no query."""
     keys = {one["id"]: one["key"] for one in events if "key" in one}
-    return [decode(line) for line in lines_of({**one, "key": keys[one["id"]]} for one in events)]
+    lines = lines_of({**one, "key": keys[one["id"]]} for one in events if one["id"] in keys)
+    return [decode(line) for line in lines]
 
 
 def batches(rng, lines, most):

@@ -2,10 +2,12 @@
 
 import logging
 import random
+from collections import Counter
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.engine import (
@@ -15,6 +17,7 @@ from onlinecal.engine import (
     KeyConfig,
     Match,
     Outcome,
+    Parked,
     Query,
     Settled,
     Withdraw,
@@ -198,9 +201,38 @@ class Model:
 
     def __init__(self, config):
         self.config, self.keys, self.ids = config, {}, {}
+        # outcomes that came first, and how many events were accepted when they came
+        self.accepted, self.parked, self.dropped = 0, {}, Counter()
 
     def answer(self, event):
-        return self.query(event) if isinstance(event, Query) else self.close(event)
+        self.drop_old()
+        answer = self.query(event) if isinstance(event, Query) else self.close(event)
+        self.drop_old()
+        return answer
+
+    def drop_old(self):
+        for id, (_, since) in list(self.parked.items()):
+            if self.accepted - since > self.config.park:
+                del self.parked[id]
+                self.dropped["waited"] += 1
+
+    def first(self, event):
+        """An outcome or a withdrawal whose query has not come."""
+        parked = self.parked.get(event.id, (None, 0))[0]
+        if not isinstance(event, Outcome):
+            return "parked" if parked else "unknown"
+        if parked is None and not self.config.park:
+            return "unknown"
+        possible = [event.key] if event.key else ["plain/b", "weather/a", "skies/a"]
+        if not any(is_outcome(key, event.value) for key in possible):
+            return "invalid"
+        if parked is not None:
+            is_same = (parked.value, parked.time) == (event.value, event.time)
+            return Parked(event.id) if is_same and event.key in (None, parked.key or event.key) else "parked"
+        if len(self.parked) >= self.config.park:
+            return "full"
+        self.parked[event.id] = event, self.accepted
+        return Parked(event.id)
 
     def query(self, event):
         content = event.key, event.hint, event.time
@@ -218,11 +250,15 @@ class Model:
         told = token.probabilities if is_simplex(event.key) else token.probability
         forecast = Forecast(event.id, event.key, told, key.certificate())
         self.ids[event.id] = {"content": content, "key": event.key, "forecast": forecast, "closed": None}
+        self.accepted += 1
+        if event.id in self.parked:
+            told = self.close(self.parked.pop(event.id)[0])
+            self.dropped[told] += isinstance(told, str)
         return forecast
 
     def close(self, event):
         if event.id not in self.ids:
-            return "unknown"
+            return self.first(event)
         known = self.ids[event.id]
         key = self.keys[known["key"]]
         value = kept(event.value) if isinstance(event, Outcome) else None
@@ -250,6 +286,7 @@ class Model:
         del key.waiting[event.id]
         key.go_on_to(event.time)
         known["closed"] = value, event.time
+        self.accepted += 1
         return answer
 
 
@@ -274,7 +311,7 @@ def random_event(rng, known):
         return Query(known[-1], key, hint_for(rng, key), time)
     if chance < 0.48:
         # some of them are of ids to come
-        return Outcome(f"q{now + rng.randrange(3)}", 1)
+        return Outcome(f"q{now + rng.randrange(3)}", rng.choice([1, 1, 0, 0.5, "sun", 2]), None, time)
     id = rng.choice(known[-12:] if rng.random() < 0.8 else known)
     key = rng.choice([None, None, None, rng.choice(KEYS)])
     if chance > 0.9:
@@ -283,13 +320,18 @@ def random_event(rng, known):
     return Outcome(id, value, key, time)
 
 
-def plain_events(rng, known, waiting, count):
-    """Events of many keys with nothing odd about them: ids that are new, and first outcomes."""
+def plain_events(rng, known, waiting, count, early=0.0):
+    """Events of many keys with nothing odd about them: ids that are new, and first outcomes.
+
+    A share of these comes right before its query, too.
+    """
     for _ in range(count):
         if rng.random() < 0.55 or not waiting:
             known.append(f"q{len(known)}")
             key = f"plain/{rng.randrange(60)}"
             waiting.append((known[-1], key))
+            if early and rng.random() < early:
+                yield Outcome(known[-1], rng.randrange(2), rng.choice([None, key]))
             yield Query(known[-1], key, rng.choice([None, rng.random()]))
         else:
             id, key = waiting.pop(rng.randrange(len(waiting)))
@@ -326,16 +368,17 @@ def assert_summaries(engine, model):
 def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_path, seed, monkeypatch):
     """Events as objects, and as lines in batches of other sizes, in memory in part or as a whole."""
     rng, known, waiting, events = random.Random(seed), [], [], []
-    path, model = tmp_path / "ledger.db", Model(EVERYTHING)
+    path, config = tmp_path / "ledger.db", replace(EVERYTHING, park=[1000, 50, 4, 0][seed % 4])
     few = {"hot_keys": rng.choice([1, 2, 5, 100]), "window": rng.choice([0, 3, 40, 1000])}
-    engine, of_lines = Engine(path, EVERYTHING, **few), Engine(tmp_path / "lines.db", EVERYTHING)
+    model = Model(config)
+    engine, of_lines = Engine(path, config, **few), Engine(tmp_path / "lines.db", config)
     monkeypatch.setattr("onlinecal.engine.watch.totals.REMEMBERED", rng.choice([2, 1000]))
     # few events are judged in another way than many
     sizes = [rng.randrange(45, 300) for _ in range(4)] if seed % 2 else rng.choices([1, 1, 3, 10, 40], k=40)
     for size in sizes:
         batch = [random_event(rng, known) for _ in range(size)]
         batch += rng.sample(events, min(len(events), rng.choice([0, 0, 2])))
-        batch += plain_events(rng, known, waiting, rng.choice([0, size]))
+        batch += plain_events(rng, known, waiting, rng.choice([0, size]), early=0.1)
         answers = engine.handle(batch)
         assert list(map(plain, answers)) == list(map(model.answer, batch))
         cut, encode = rng.randrange(len(batch) + 1), msgspec.json.Encoder().encode_lines
@@ -348,6 +391,9 @@ def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_p
             (engine._ledger if rng.random() < 0.7 else engine).close()
             engine = Engine(path, **few)
     assert_summaries(engine, model)
+    parking = engine.overview().parking
+    assert parking.waiting == len(model.parked)
+    assert all(parking.dropped[why] == model.dropped[why] for why in parking.dropped)
     assert engine._book.reliability.dump() == of_lines._book.reliability.dump()
     assert engine.total() == of_lines.total()
     assert states_of(engine) == states_of(of_lines)

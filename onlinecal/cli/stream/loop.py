@@ -140,7 +140,7 @@ class Progress:
         report = read_report(ledger)
         total, waiting, dropped = report.total, report.parking.waiting, report.parking.n_dropped
         if waiting or dropped:
-            kinds += f"; of all that was parked {waiting:,} wait, {dropped:,} were dropped"
+            kinds += f"; parked outcomes: {waiting:,} waiting, {dropped:,} dropped"
         proven = f"{total.open:,} open, certificate {number(total.certificate)}"
         parts = filter(None, [speed, kinds, *notes, f"all keys: {total.rounds:,} rounds, {proven}"])
         self._console.print("; ".join(parts), soft_wrap=True)

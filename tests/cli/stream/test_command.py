@@ -65,7 +65,7 @@ def test_outcomes_that_come_first_are_parked_if_they_may_be(ledger, file):
     assert [json.loads(line)["type"] for line in told.stdout_bytes.splitlines()] == ["parked"] * 2 + [
         "rejected"
     ]
-    assert "2 parked, 1 rejected; of all that was parked 2 wait, 0 were dropped; all keys" in told.stderr
+    assert "2 parked, 1 rejected; parked outcomes: 2 waiting, 0 dropped; all keys" in told.stderr
     # the ledger keeps the setting
     file.write_bytes(lines_of([query(0), *first]))
     told = stream("--ledger", ledger, "--input", file)
@@ -74,7 +74,7 @@ def test_outcomes_that_come_first_are_parked_if_they_may_be(ledger, file):
     file.write_bytes(lines_of([query(3), query(4), query(5), outcome(6)]))
     told = stream("--ledger", ledger, "--input", file, "--park", 0)
     assert told.stdout_bytes.count(b'"unknown"') == 1
-    assert "of all that was parked 0 wait, 2 were dropped" in told.stderr
+    assert "parked outcomes: 0 waiting, 2 dropped" in told.stderr
     assert is_sound(ledger)
     text = stream("report", "--ledger", ledger).stdout
     assert re.search("parked outcomes dropped +2 waited", text)

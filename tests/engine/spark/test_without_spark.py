@@ -19,7 +19,7 @@ from onlinecal.measures import (
 )
 from onlinecal.measures.counts import check_counts
 from tests.engine.fault_tools import changed
-from tests.engine.scripts import CONFIG, events_of, script
+from tests.engine.scripts import CONFIG, events_of, script, script_with_parked
 from tests.engine.spark.stream_run import REMEMBER, STRAYS, as_row, said, told
 
 types = pytest.importorskip("pyspark.sql.types", reason="needs onlinecal[spark]")
@@ -105,8 +105,12 @@ def in_order(answers):
     return [told(row) for row in sorted(answers, key=lambda row: row[3])]
 
 
-def test_forecasts_are_those_of_the_engine_on_one_machine():
-    workers, events = Workers(CONFIG), events_of(script(0, 600, keys=30))
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_forecasts_are_those_of_the_engine_on_one_machine(share):
+    """Also where outcomes come before their queries, and are parked in the states of their keys."""
+    (events, parked), _ = script_with_parked(0, 600, keys=30, share=share)
+    workers, events = Workers(CONFIG), events_of(events)
+    assert (len(parked) > 100) == (share > 0)
     answers = [row for rows in in_micro_batches(events, 2) for row in workers.play(rows)]
     with Engine(config=CONFIG) as engine:
         assert in_order(answers) == [said(answer) for answer in engine.handle(events)]
