@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from math import inf
 from pathlib import Path
@@ -22,9 +22,9 @@ from onlinecal.engine.keys.storing import without_garbage_collection
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
-from onlinecal.engine.ledger.schema import Kept, Noted, Record
+from onlinecal.engine.ledger.schema import TOPICS, Kept, Noted, Record
 from onlinecal.engine.settings import all_settings
-from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, Total
+from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, TopicPosition, Total
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.engine.watch.totals import Totals
 from onlinecal.validation import check_count
@@ -126,6 +126,7 @@ class Engine:
         self.hot_keys, self.window = hot_keys, window
         # numbers of the outbox: the last that was given, up to which all is delivered, up to which it is gone
         self._last_kept = self._delivered = self._gone = 0
+        self._ends = dict[str, int]()
         if config is not None:
             # check it before a file is made
             all_settings(config)
@@ -328,7 +329,24 @@ class Engine:
                 book.early,
                 self._activity.outcomes,
                 book.parking.counts.copy(),
+                self._topics(),
+                self._last_kept - self._delivered,
             )
+
+    def note_ends(self, ends: Mapping[str, int]) -> None:
+        """Say where inputs end by now: the `ends` by path. Overviews then have the lag of topics."""
+        with self._mutex:
+            self._ends.update(ends)
+
+    def _topics(self) -> list[TopicPosition]:
+        """Which partitions of topics are answered, and how far."""
+        found = list[TopicPosition]()
+        for path, position, _ in self._ledger.inputs():
+            if isinstance(path, str) and path.startswith(TOPICS):
+                _, topic, partition = path.split("/")
+                lag = max(0, self._ends[path] - position) if path in self._ends else None
+                found.append(TopicPosition(topic, int(partition), position, lag))
+        return found
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""

@@ -16,11 +16,8 @@ import msgspec
 
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import WORDS, Answer, Incoming, Rejected, decode_all, encode_lines
-from onlinecal.engine.ledger.schema import Kept
+from onlinecal.engine.ledger.schema import TOPICS, Kept
 from onlinecal.validation import check_count
-
-PREFIX = "kafka/"
-"""So begin the names of topics in a ledger; paths of files begin otherwise."""
 
 EMPTY = Rejected(None, "malformed", "the message has no value: events are values, and a tombstone is none")
 
@@ -115,10 +112,10 @@ class TopicFeed:
 
     def _known(self, numbers: list[int], grow: bool) -> dict[int, int]:
         """The offsets that the ledger has; ValueError if it belongs to others than these partitions."""
-        noted = {one.path: one for one in self.engine.inputs() if str(one.path).startswith(PREFIX)}
+        noted = {one.path: one for one in self.engine.inputs() if str(one.path).startswith(TOPICS)}
         known = dict[int, int]()
         for path, place in noted.items():
-            topic, partition = str(path).removeprefix(PREFIX).split("/")
+            topic, partition = str(path).removeprefix(TOPICS).split("/")
             if topic != self.topic:
                 raise ValueError(
                     f"the ledger belongs to topic {topic!r}, got {self.topic!r}: give each topic a ledger"
@@ -143,7 +140,10 @@ class TopicFeed:
         return known
 
     def _inputs(self, positions: Mapping[int, int]) -> list[tuple[str, int, bytes | None]]:
-        return [(f"{PREFIX}{self.topic}/{one}", offset, self._mark) for one, offset in positions.items()]
+        return [(self._path(one), offset, self._mark) for one, offset in positions.items()]
+
+    def _path(self, partition: int) -> str:
+        return f"{TOPICS}{self.topic}/{partition}"
 
     @property
     def positions(self) -> dict[int, int]:
@@ -192,6 +192,10 @@ class TopicFeed:
         kept = self.engine.handle_and_keep(_events_of(taken), pack, inputs=self._inputs(moved))
         self._positions = positions
         return made[0]._replace(number=kept.number)
+
+    def note_ends(self, ends: Mapping[int, int]) -> None:
+        """Say where partitions end by now: the `ends` by number. Overviews and /metrics then have the lag."""
+        self.engine.note_ends({self._path(one): end for one, end in ends.items()})
 
     def unsent(self) -> list[TopicAnswers]:
         """The answers that are not known to have been delivered, the oldest first: a start sends them."""

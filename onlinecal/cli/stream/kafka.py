@@ -13,7 +13,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -23,6 +23,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from onlinecal.cli.stream.configuring import wanted_config
 from onlinecal.cli.stream.inputs import Stop
 from onlinecal.cli.stream.loop import GARBAGE, Progress
+from onlinecal.cli.stream.serve import Beside
 from onlinecal.cli.verbs import DONE, INTERRUPTED
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import Engine
@@ -31,6 +32,9 @@ from onlinecal.engine.watch.overview import RateLimit
 
 PATIENCE = 10.0
 """Seconds in which a broker must answer at the start, and in which answers must arrive at the end."""
+
+FRESH = 1.0
+"""Seconds after which it is looked again where partitions end."""
 
 WAIT = 0.2
 """Seconds of a wait, between which signals are looked at."""
@@ -81,6 +85,7 @@ def run(
     *,
     park: int | None,
     partitions: str | None,
+    http: str | None,
     properties: Path | None,
     most: int,
     hot_keys: int,
@@ -93,6 +98,7 @@ def run(
     settings = wanted_config(ledger, config, park)
     wanted = None if partitions is None else numbers_of(partitions)
     given = {} if properties is None else read_properties(properties)
+    beside = None if http is None else Beside(http)
     gc.set_threshold(*GARBAGE)
     with Stop() as stop, words_of_kafka(brokers), Reader(brokers, topic, given) as reader:
         numbers = reader.partitions_of(topic, wanted)
@@ -105,7 +111,8 @@ def run(
             feed = TopicFeed(engine, topic, numbers, cluster=reader.cluster, grow=wanted is not None)
             reader.begin(feed.positions)
             told = Progress(engine, quiet, lambda: f", {reader.lag(feed.positions):,} messages behind")
-            answer_topic(feed, reader, writer, told, most, stop)
+            with nullcontext() if beside is None else beside.served(engine, ledger):
+                answer_topic(feed, reader, writer, told, most, stop)
         told.summarise(ledger, [compiled.notice or ""])
     return INTERRUPTED if stop.signal == signal.SIGINT else DONE
 
@@ -118,8 +125,12 @@ def answer_topic(
     for answers in feed.unsent():
         writer.send(answers.messages)
         under_way = answers
+    due = 0.0
     while not stop:
         messages, ends = reader.take(most)
+        if time.monotonic() > due:
+            feed.note_ends(reader.ends())
+            due = time.monotonic() + FRESH
         if messages or any(offset > feed.positions[one] for one, offset in ends.items()):
             answers = feed.handle(messages, ends=ends)
             told.count(Counter(map(type, answers.answers)))
@@ -231,17 +242,18 @@ class Reader:
         return [(one.partition(), one.offset(), one.value()) for one in found if one.error() is None], ends
 
     def lag(self, positions: Mapping[int, int]) -> int:
-        """How many offsets lie between the positions and the ends of the partitions, as they are known."""
-        return sum(self.lags(positions).values())
+        """How many offsets lie between positions and the ends of the partitions, as they are known."""
+        ends = self.ends()
+        return sum(max(0, ends[one] - position) for one, position in positions.items() if one in ends)
 
-    def lags(self, positions: Mapping[int, int]) -> dict[int, int]:
-        """The same by partition."""
-        lags = dict[int, int]()
-        for number, position in positions.items():
-            place = TopicPartition(self._topic, number)
+    def ends(self) -> dict[int, int]:
+        """Where the partitions that are read end, as far as that is known."""
+        ends = dict[int, int]()
+        for place in self._consumer.assignment():
             _, end = self._consumer.get_watermark_offsets(place, cached=True)
-            lags[number] = max(0, end - position)
-        return lags
+            if end >= 0:
+                ends[place.partition] = end
+        return ends
 
 
 class Writer:

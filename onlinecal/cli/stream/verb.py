@@ -66,6 +66,14 @@ def stream(
         Path | None,
         Option(help="A file of name=value lines for the client: TLS, SASL and whatever librdkafka knows."),
     ] = None,
+    http: Annotated[
+        str | None,
+        Option(
+            metavar="HOST:PORT",
+            help="Beside Kafka, answer over HTTP as `stream serve` does: a page, and /metrics with lag and "
+            "positions. Other hosts than loopback need ONLINECAL_TOKEN in the environment.",
+        ),
+    ] = None,
     config: Config = None,
     park: Park = None,
     batch: Annotated[
@@ -127,6 +135,7 @@ def stream(
             config,
             park=park,
             partitions=partitions,
+            http=http,
             properties=kafka_config,
             most=batch,
             hot_keys=hot_keys,
@@ -140,6 +149,7 @@ def stream(
         ("answers", answers),
         ("partitions", partitions),
         ("kafka-config", kafka_config),
+        ("http", http),
     ):
         if value is not None:
             raise ValueError(f"--{name} needs --kafka, the brokers")

@@ -47,6 +47,14 @@ class OverviewMetrics(Collector):
         yield gauge("hot_keys", "Keys in memory", o.hot_keys)
         yield gauge("open_forecasts", "Forecasts that wait for their outcome", total.open)
         yield gauge("parked_outcomes", "Parked outcomes that wait for their query", o.parking.waiting)
+        positions = [(f"{one.topic}/{one.partition}", one) for one in o.topics]
+        help = "Offset of the next message of each partition"
+        yield gauge("topic_position", help, [(at, one.position) for at, one in positions], "partition")
+        help = "Offsets between that and the end of the partition"
+        lags = [(at, one.lag) for at, one in positions if one.lag is not None]
+        yield gauge("topic_lag", help, lags, "partition")
+        help = "Batches whose answers are not known to have been delivered"
+        yield gauge("unsent_batches", help, o.unsent)
         waited = 0 if o.oldest is None else total.events - o.oldest
         yield gauge("oldest_open_events", "Events since the oldest forecast that waits was asked for", waited)
         help = "Proven upper bound on the distance to calibration, a sum"

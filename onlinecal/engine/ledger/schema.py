@@ -224,6 +224,10 @@ class Noted(NamedTuple):
     mark: bytes | None = None
 
 
+TOPICS = "kafka/"
+"""So begin the names of topics' partitions among inputs: kafka/events/0. Paths of files begin otherwise."""
+
+
 class Kept(NamedTuple):
     """The answers of a batch that wait in the outbox until they are known to have been delivered.
 

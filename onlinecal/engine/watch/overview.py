@@ -118,6 +118,25 @@ class Total(Struct, frozen=True):
     guarantee: float
 
 
+class TopicPosition(Struct, frozen=True):
+    """How far a partition of a topic is answered.
+
+    Attributes
+    ----------
+    topic, partition
+        The partition.
+    position
+        The offset of the next message.
+    lag
+        How many offsets lie between it and the end of the partition; None if nobody has told where that is.
+    """
+
+    topic: str
+    partition: int
+    position: int
+    lag: int | None
+
+
 class Overview(Struct, frozen=True):
     """All keys together, and the keys to look at first.
 
@@ -152,6 +171,10 @@ class Overview(Struct, frozen=True):
         Outcomes since then that were accepted. What was settled by `expire_as` is a round without one.
     parking
         Outcomes that came before their queries, since the ledger was made.
+    topics
+        The partitions of a topic that the ledger counts.
+    unsent
+        Batches whose answers are in the ledger, and not known to have been delivered.
     """
 
     total: Total
@@ -171,6 +194,8 @@ class Overview(Struct, frozen=True):
     early: int
     outcomes: int
     parking: ParkingCounts
+    topics: list[TopicPosition]
+    unsent: int
 
 
 @dataclass

@@ -7,14 +7,17 @@ import logging
 import os
 import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import closing
 from functools import partial
 from itertools import count
+from urllib.request import urlopen
 
 import pytest
 
@@ -305,7 +308,8 @@ def test_ends_of_partitions_are_met_and_lag_is_what_lies_before_them(cluster, to
             ends |= met
         assert found == [(0, one, b"%d" % one) for one in range(10, 50)]
         assert ends == {0: 50, 1: 0}
-        assert reader.lags({0: 20, 1: 0}) == {0: 30, 1: 0}
+        assert reader.ends() == {0: 50, 1: 0}
+        assert reader.lag({0: 20, 1: 0}) == 30
 
 
 def test_answers_that_cannot_be_delivered_end_it_and_stay_in_the_ledger(cluster, topics):
@@ -402,3 +406,96 @@ def test_a_command_that_is_killed_answers_all_and_counts_once(cluster, topics, l
         assert sum(one.position for one in engine.inputs()) == len(lines)
         # nothing is there that the same events would change
         assert engine.handle([Query("new", "plain/0"), Outcome("new", 1)])[1].id == "new"
+
+
+def asked_of(address, path):
+    """What a server answers, as soon as it is there."""
+    end = time.monotonic() + 60.0
+    while True:
+        try:
+            with urlopen(f"http://{address}{path}", timeout=30) as answer:
+                return answer.read().decode()
+        except OSError:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+def test_position_lag_and_what_is_parked_are_in_metrics(cluster, topics, asked):
+    pytest.importorskip("uvicorn", reason="needs the extra serve")
+    events, answers = topics
+    address, found = f"127.0.0.1:{free_port()}", {}
+    cluster.send(events, [*late(30).splitlines(), b'{"type": "outcome", "id": "early", "value": 1}'])
+
+    def look():
+        cluster.wait(answers, 41)
+        end = time.monotonic() + 30.0
+        while 'onlinecal_topic_lag{partition="' not in found.get("metrics", "") and time.monotonic() < end:
+            found["metrics"] = asked_of(address, "/metrics")
+            time.sleep(0.3)
+        found["watch"] = json.loads(asked_of(address, "/watch"))
+        cluster.send(answers, [b"enough"])
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    told = answered(cluster, answers, 42, asked, "--http", address, "--park", "100", "--quiet")
+    thread.join()
+    assert (told.exit_code, told.stderr.count("listening on http://127.0.0.1:")) == (0, 1)
+    for line in (
+        f'onlinecal_topic_position{{partition="{events}/0"}} 41.0',
+        f'onlinecal_topic_lag{{partition="{events}/0"}} 0.0',
+        f'onlinecal_topic_position{{partition="{events}/3"}} 0.0',
+        "onlinecal_parked_outcomes 1.0",
+        "onlinecal_parked_total 1.0",
+    ):
+        assert line in found["metrics"].splitlines()
+    places = [(one["partition"], one["position"]) for one in found["watch"]["topics"]]
+    assert places == [(0, 41), (1, 0), (2, 0), (3, 0)]
+
+
+@pytest.mark.parametrize(
+    "address, words",
+    [
+        ("8765", "--http must be HOST:PORT, such as 127.0.0.1:8765, got '8765'"),
+        ("localhost:http", "--http must be HOST:PORT"),
+        ("0.0.0.0:8765", "host '0.0.0.0' can be reached from other machines, so a token is needed"),
+    ],
+)
+def test_addresses_that_cannot_be_are_told(asked, ledger, address, words, monkeypatch):
+    pytest.importorskip("uvicorn", reason="needs the extra serve")
+    monkeypatch.delenv("ONLINECAL_TOKEN", raising=False)
+    assert words in refused("stream", *asked, "--http", address)
+    assert not ledger.exists()
+
+
+def test_a_port_that_is_taken_ends_it(asked):
+    pytest.importorskip("uvicorn", reason="needs the extra serve")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"127.0.0.1 port {port}: " in refused(
+            "stream", *asked, "--http", f"127.0.0.1:{port}", "--quiet"
+        )
+
+
+def test_outcomes_of_another_partition_wait_for_their_queries(cluster, topics, asked, ledger):
+    """A topic that is not partitioned by key, read as a backlog: outcomes come before their queries."""
+    events, answers = topics
+    lines = late(400, delay=2).splitlines()
+    cluster.send(events, [line for line in lines if b"outcome" in line], 0)
+    cluster.send(events, [line for line in lines if b"query" in line], 1)
+    with Engine() as engine:
+        # partition by partition
+        alone = engine.handle_lines(b"\n".join(sorted(lines, key=lambda line: b"query" in line)))
+    assert alone.count(b'"unknown"') == 398
+    told = answered(cluster, answers, 798, asked, "--park", "10000", "--quiet", "--batch", "100")
+    assert told.exit_code == 0, told.stderr
+    kinds = Counter(json.loads(value)["type"] for *_, value in cluster.read(answers))
+    assert kinds["forecast"] == 400
+    assert kinds["parked"] + kinds["settled"] == 398
+    total = read_report(ledger).total
+    assert (total.rounds, total.open) == (398, 2)
+    assert is_sound(ledger)
