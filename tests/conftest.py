@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from onlinecal.compiling import ingredients, progress
+from onlinecal.compiling import beginning, ingredients, progress
 from tests.ids import pytest_make_parametrize_id as pytest_make_parametrize_id
 from tests.properties import load_profiles
 
@@ -84,6 +84,13 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000)
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernels_compiled_at_once():
+    """What tests compare with the interpreter is compiled; `compiling/test_beginning.py` has beginnings."""
+    with beginning.compiled_at_once():
+        yield
 
 
 EXTRAS = ("pandas", "pyarrow", "pyspark", "starlette", "uvicorn", "httptools", "dask", "distributed", "ray")

@@ -31,7 +31,7 @@ def warmup_with(more: Callable[[], Iterable[Step]] = tuple) -> Callable[[bool], 
         from contextlib import redirect_stderr
 
         from onlinecal.cli.everything import LIBRARY
-        from onlinecal.compiling import Compiled, counting, kept_in
+        from onlinecal.compiling import Compiled, compiled_at_once, counting, kept_in
 
         steps = [*LIBRARY.items(), *more()]
         everything = Compiled()
@@ -39,7 +39,7 @@ def warmup_with(more: Callable[[], Iterable[Step]] = tuple) -> Callable[[bool], 
             for done, (name, step) in enumerate(steps, 1):
                 tell.name(f"compiling ({name})")
                 # what steps write on stderr about waiting is for those who did not ask
-                with counting() as compiled, redirect_stderr(io.StringIO()):
+                with compiled_at_once(), counting() as compiled, redirect_stderr(io.StringIO()):
                     step()
                 everything.add(compiled)
                 tell(done, len(steps))

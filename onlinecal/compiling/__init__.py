@@ -3,13 +3,16 @@
 Compiled code is kept in a folder of the user (`folder`), under a name that tells what a kernel is made of
 (`ingredients`) and for which types of arguments it is compiled (`cache`). Whatever is edited, nothing stale
 is found, and nothing else is compiled anew. A cache that cannot be read or written costs time, nothing else.
+What people wait for is interpreted before it is compiled (`beginning`).
 """
 
+from onlinecal.compiling.beginning import Address, Entry, compiled_at_once, interpreted_first
 from onlinecal.compiling.folder import kept_in
 from onlinecal.compiling.ingredients import modules_digest
 from onlinecal.compiling.kernels import (
     address_of,
     compiled,
+    compiled_as,
     entry_point,
     inlined,
     kernel_part,
@@ -19,12 +22,17 @@ from onlinecal.compiling.kernels import (
 from onlinecal.compiling.progress import Compiled, counting
 
 __all__ = [
+    "Address",
     "Compiled",
+    "Entry",
     "address_of",
     "compiled",
+    "compiled_as",
+    "compiled_at_once",
     "counting",
     "entry_point",
     "inlined",
+    "interpreted_first",
     "kept_in",
     "kernel_part",
     "modules_digest",

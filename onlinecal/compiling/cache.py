@@ -8,8 +8,9 @@ other's, and it loads what is damaged.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from numba import types
@@ -24,6 +25,23 @@ SETTINGS = ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_
 """What numba's configuration can change in the code."""
 
 
+_thread = threading.local()
+
+
+class NotThere(Exception):
+    """Code is not there, and is not to be compiled."""
+
+
+@contextmanager
+def only_what_is_there() -> Iterator[None]:
+    """In this thread nothing is compiled meanwhile: what is not there raises `NotThere`."""
+    _thread.loads_only = True
+    try:
+        yield
+    finally:
+        _thread.loads_only = False
+
+
 class KernelCache(NullCache):
     """What a dispatcher asks for its code; nothing is read or hashed before it does."""
 
@@ -32,11 +50,15 @@ class KernelCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The code for these types, None if it is not there or cannot be trusted."""
-        target_context.refresh()
         # whatever is wrong with it, it can be compiled
         with suppress(Exception):
             data = folder.read(self._name(sig, target_context.codegen()))
-            return None if data is None else put_together(target_context, data)
+            if data is not None:
+                # what it refers to; this takes a third of a second
+                target_context.refresh()
+                return put_together(target_context, data)
+        if getattr(_thread, "loads_only", False):
+            raise NotThere
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:

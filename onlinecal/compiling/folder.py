@@ -18,7 +18,8 @@ import tempfile
 import time
 import uuid
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -29,7 +30,17 @@ from numba.core import config
 
 from onlinecal.compiling.ingredients import modules_digest
 
+try:
+    import fcntl
+except ImportError:
+    # nothing is locked there
+    fcntl = None  # type: ignore[assignment]
+
 SUFFIX = ".kernel"
+LOCK = "alone"
+"""The file whose lock is held by the process that compiles."""
+GLANCE = 0.05
+"""Seconds after which who waits for it looks again."""
 DAY = 86400.0
 UNUSED = 60 * DAY
 """Seconds without use after which code goes."""
@@ -87,6 +98,28 @@ def write(name: str, data: bytes) -> None:
         # once in a process; no line of anybody's code has done this
         _told.append(f"{message} ({'; '.join(refusals)})")
         warnings.warn_explicit(_told[0], RuntimeWarning, "onlinecal", 0)
+
+
+@contextmanager
+def alone(patience: float) -> Iterator[None]:
+    """Compile meanwhile what no other process does that asks for this; after so many seconds all the same."""
+    place, end = kept_in(), time.monotonic() + patience
+    if fcntl is None or place is None:
+        yield
+        return
+    with open(os.open(place / LOCK, os.O_RDWR | os.O_CREAT, 0o600), "w") as file:
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            if time.monotonic() > end:
+                break
+            time.sleep(GLANCE)
+        try:
+            yield
+        finally:
+            # a process that was forked meanwhile has the file, too
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 @cache

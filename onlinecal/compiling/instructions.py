@@ -36,6 +36,16 @@ def _highest_bit(word):  # type: ignore[no-untyped-def]
     return lambda word: 63 - leading_zeros(np.int64(word))
 
 
+def whole(number: Any) -> int:
+    """The whole number that this is, an integer of 64 bits."""
+    return int(number)
+
+
+@overload(whole, inline="always")
+def _whole(number):  # type: ignore[no-untyped-def]
+    return lambda number: np.int64(number)
+
+
 def borrowed(array: Any) -> Any:
     """The same array without an owner: for as long as the caller of the kernel holds it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -10,9 +11,9 @@ from weakref import WeakSet
 import numpy as np
 from numba import njit, typeof
 from numba.core import config
-from numba.extending import register_jitable
+from numba.extending import overload, register_jitable
 
-from onlinecal.compiling.cache import KernelCache
+from onlinecal.compiling.cache import KernelCache, NotThere, only_what_is_there
 from onlinecal.compiling.internals import kernel_options, look_into, part_options
 
 Kind = TypeVar("Kind")
@@ -32,6 +33,13 @@ def compiled(function: Callable[..., Any]) -> Any:
     look_into(dispatcher, KernelCache(function))
     kernels.add(dispatcher)
     return dispatcher
+
+
+def loaded(kernel: Any, types: tuple[Any, ...]) -> Any:
+    """The entry point of a kernel for these types if it need not be compiled, else None."""
+    with suppress(NotThere), only_what_is_there():
+        return kernel.compile(types)
+    return None
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,6 +95,26 @@ Optimised before they are inlined, rules make replays a third faster."""
 
 uncounted = partial(kernel_part, counted=False, error_model="numpy")
 """The same for what is large or seldom needed: it stands once in a loop, however often it is called."""
+
+
+def compiled_as(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates what kernels call in place of a plain function, which the interpreter runs.
+
+    For bits and integers of 64 bits, which Python has no quick words for. Both answer the same.
+    """
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        # an ingredient of kernels, see `ingredients`
+        vars(plain)["compiled_as"] = function
+        options = part_options(optimised=False, counted=False)
+
+        @overload(plain, jit_options=options | {"error_model": "numpy"}, strict=False)
+        def chosen(*given: Any, **named: Any) -> Callable[..., Any]:
+            return function
+
+        return function
+
+    return enter
 
 
 def entry_point(kernel: Any, *types: Any) -> Callable[..., Any]:

@@ -27,9 +27,10 @@ import numpy as np
 from numba import types
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled, entry_point, kernel_part, namespace
+from onlinecal.compiling import Address, Entry, interpreted_first, kernel_part
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
+from onlinecal.forecasters.binary.compiled import machine_for
 from onlinecal.forecasters.rules import DONE, NO_ROOM, Rules
 from onlinecal.layout import Layout
 from onlinecal.steering import curves, lateness, mixing
@@ -246,7 +247,7 @@ def learn_temperature(state: Any, u: float, outcome: float, part: float) -> None
 
 
 class Steered:
-    """A grid machine behind steering, as compiled entry points: a `namespace`.
+    """A grid machine behind steering: entry points, which are interpreted first.
 
     ask(memory, state, raw) -> the forecast; its ticket is left in the state.
     settle(memory, state, outcome) -> DONE or NO_ROOM: charge the ticket, learn to steer.
@@ -264,14 +265,32 @@ def guide_of(state: Any, raw: float) -> float:
     return steer(state, within(raw)) if is_steered(state) else within(raw)
 
 
-hint_of = compiled(guide_of)
-"""The same, compiled."""
-
-
-@compiled
 def learn_outcome(state: Floats, outcome: int) -> None:
     """Learn the ticket's outcome."""
     learn(state, float(outcome))
+
+
+class Alone:
+    """Steering without a machine: entry points, which are interpreted first.
+
+    hint_of(state, raw) -> what is made of a model's probability, see `guide_of`.
+    learn_outcome(state, outcome): learn the ticket's outcome.
+    """
+
+    hint_of: ClassVar[Callable[[Floats, float], float]]
+    learn_outcome: ClassVar[Callable[[Floats, int], None]]
+
+
+TABLE, FLOATS = types.int64[::1], types.float64[::1]
+COMPILING = 3.0
+"""Seconds that it takes to compile an entry point."""
+
+ALONE = interpreted_first(
+    Alone,
+    Address(__name__, "ALONE"),
+    hint_of=Entry(guide_of, 1, (FLOATS, types.float64), compiling=COMPILING),
+    learn_outcome=Entry(learn_outcome, 1, (FLOATS, types.int64), compiling=COMPILING),
+)
 
 
 @kernel_part
@@ -314,13 +333,12 @@ def rounds_of(rules: Rules) -> tuple[Callable[..., float], Callable[..., int]]:
 
 
 @cache
-def steered(rules: Rules) -> type[Steered]:
-    """The entry points for a machine's rules (see `onlinecal.forecasters.rules`)."""
-    ask, settle = rounds_of(rules)
-    # choosing among versions by the types of the arguments is a third of the cost of a call
-    table, floats = types.int64[::1], types.float64[::1]
-    return namespace(
+def steered(form: int, hinted: bool) -> type[Steered]:
+    """The entry points for the machine of a FORMAT, with hints or without."""
+    ask, settle = rounds_of(machine_for(form).rules_for(hinted))
+    return interpreted_first(
         Steered,
-        ask=entry_point(compiled(ask), table, floats, types.float64),
-        settle=entry_point(compiled(settle), table, floats, types.int64),
+        Address(__name__, "steered", (form, hinted)),
+        ask=Entry(ask, 2, (TABLE, FLOATS, types.float64), compiling=COMPILING),
+        settle=Entry(settle, 2, (TABLE, FLOATS, types.int64), compiling=COMPILING),
     )

@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled
+from onlinecal.compiling import Address, Entry, interpreted_first
+from onlinecal.compiling.instructions import whole
 from onlinecal.forecasters import AlmostOneStepAhead
-from onlinecal.forecasters.rules import DONE, NO_ROOM, Rules
+from onlinecal.forecasters.binary.cells import FORMAT
+from onlinecal.forecasters.binary.compiled import machine_for
+from onlinecal.forecasters.rules import DONE, NO_ROOM
 from onlinecal.steering import binary
 
 T = TypeVar("T")
+
+ROW, QUICK_ROW, COMPILING = 2.5e-4, 1e-6, 8.0
+"""Seconds that the interpreter takes for a row, steered or not, and that it takes to compile a replay."""
 
 
 class Tapes(NamedTuple):
@@ -80,7 +86,7 @@ class Schedule:
 
         The place is -1 if it does not wait.
         """
-        return self.steps, places_of(self.steps, self.waits, self.most_late + 1), self.late
+        return self.steps, COLUMNS.places_of(self.steps, self.waits, self.most_late + 1), self.late
 
     def turns(
         self, take: Callable[[], T], present: Callable[[T], None]
@@ -103,7 +109,6 @@ class Schedule:
             here = row if step >= 0 and waits[row] else -1
 
 
-@compiled
 def places_of(steps: Ints, waits: NDArray[np.bool_], room: int) -> Ints:
     """See `Schedule.events`."""
     places, free, n_free = np.full(len(waits), -1), np.arange(room), room
@@ -132,23 +137,29 @@ def replayed(
     tapes = Tapes(np.empty(len(raw)), np.empty(len(schedule.order)), np.empty(len(raw) if traced else 0))
     kept = np.empty((schedule.most_late + 1, binary.ticket_length(state)))
     done, events = np.zeros(2, np.int64), schedule.events
-    replay = replaying(table.rules)
-    while replay(table.memory, state, kept, done, raw, outcomes, events, tapes) == NO_ROOM:
+    replaying_with = replaying(int(table.memory[FORMAT]), table.hints)
+    while replaying_with.replay(table.memory, state, kept, done, raw, outcomes, events, tapes) == NO_ROOM:
         table.grow()
     return tapes
 
 
-@cache
-def replaying(rules: Rules) -> Callable[..., int]:
-    """replay(memory, state, kept, done, raw, outcomes, events, tapes) -> DONE or NO_ROOM.
+class Replaying:
+    """A column behind a machine: an entry point, which is interpreted first.
 
-    `done` says how many steps were taken by then, and how many rows are settled. Tickets of rows that wait
-    are in rows of `kept`.
+    replay(memory, state, kept, done, raw, outcomes, events, tapes) -> DONE or NO_ROOM: `done` says how many
+    steps were taken by then, and how many rows are settled. Tickets of rows that wait are in rows of `kept`.
     """
+
+    replay: ClassVar[Callable[..., int]]
+
+
+@cache
+def replaying(form: int, hinted: bool) -> type[Replaying]:
+    """The entry point for the machine of a FORMAT, with hints or without."""
+    rules = machine_for(form).rules_for(hinted)
     ask, settle = binary.rounds_of(rules)
     certificate, note_late, point_of = rules.certificate, rules.note_late, rules.point
 
-    @compiled
     def replay(
         memory: Ints,
         state: Floats,
@@ -173,7 +184,7 @@ def replaying(rules: Rules) -> Callable[..., int]:
             row = ~row
             for i in range(length):
                 state[i] = kept[places[row], i]
-            outcome = np.int64(outcomes[row])
+            outcome = whole(outcomes[row])
             if len(tapes.charged) > 0:
                 lower, step = int(state[binary.CELL_LOWER]), int(state[binary.CELL_STEP])
                 tapes.charged[row] = point_of(memory, lower, step, outcome, state[binary.FORECAST])
@@ -184,10 +195,16 @@ def replaying(rules: Rules) -> Callable[..., int]:
             settled += 1
         return DONE
 
-    return replay
+    def rows(memory: Any, state: Any, kept: Any, done: Ints, raw: Floats, *given: Any) -> int:
+        return len(raw) - int(done[1])
+
+    return interpreted_first(
+        Replaying,
+        Address(__name__, "replaying", (form, hinted)),
+        replay=Entry(replay, 2, seconds=ROW, compiling=COMPILING, rows=rows),
+    )
 
 
-@compiled
 def book_rows(state: Floats, order: Ints, tapes: Any, given: Floats) -> None:
     """`book_given` of the n rows that a replay settled in this order, in their certificates (n,), too."""
     for settled in range(len(order)):
@@ -195,3 +212,18 @@ def book_rows(state: Floats, order: Ints, tapes: Any, given: Floats) -> None:
         if given[row] != tapes.forecasts[row]:
             binary.book_given(state, tapes.charged[row], tapes.forecasts[row], given[row])
         tapes.certificates[settled] += state[binary.FARTHER] / binary.PARTS
+
+
+class Columns:
+    """What a column needs besides: entry points, which are interpreted first; see the functions."""
+
+    places_of: ClassVar[Callable[..., Ints]]
+    book_rows: ClassVar[Callable[..., None]]
+
+
+COLUMNS = interpreted_first(
+    Columns,
+    Address(__name__, "COLUMNS"),
+    places_of=Entry(places_of, 0, seconds=QUICK_ROW, compiling=1.0, rows=lambda steps, *_: len(steps)),
+    book_rows=Entry(book_rows, 1, seconds=QUICK_ROW, compiling=1.0, rows=lambda state, order, *_: len(order)),
+)

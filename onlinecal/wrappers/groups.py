@@ -19,7 +19,7 @@ from onlinecal.forecasters.binary.cells import REPORTS, Report
 from onlinecal.forecasters.binary.choice import check_slack
 from onlinecal.forecasters.binary.guarantees import cells_for
 from onlinecal.restoring import Restored
-from onlinecal.steering.binary import ANSWERS, TICKET, hint_of, learn_outcome, new_steering
+from onlinecal.steering.binary import ALONE, ANSWERS, TICKET, new_steering
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
@@ -151,7 +151,7 @@ class SharedForecaster(Restored):
 
     def ask(self, members: Members, raw: float) -> GroupTicket:
         """Issue a forecast for a model's probability: the valid cell nearest to the steered hint."""
-        hint, m = hint_of(self._steering, raw), self.scale
+        hint, m = ALONE.hint_of(self._steering, raw), self.scale
         for name in members:
             self.groups.setdefault(name, SharedGroup([0] * (m + 1)))
         lower = self._nearest(members, hint)
@@ -177,14 +177,14 @@ class SharedForecaster(Restored):
             group.rounds += 1
         self._overlap += k
         self._steering[ANSWERS:TICKET] = kept
-        learn_outcome(self._steering, outcome)
+        ALONE.learn_outcome(self._steering, outcome)
         while not self._fixed and self.scale**3 * self._overlap < 2 * self.groups[EVERYONE].rounds ** 2:
             self._refine()
 
     def learn_alone(self, members: Members, raw: float, outcome: int) -> None:
         """Learn to steer from a model's probability that nobody was given."""
-        hint_of(self._steering, float(raw))
-        learn_outcome(self._steering, outcome)
+        ALONE.hint_of(self._steering, float(raw))
+        ALONE.learn_outcome(self._steering, outcome)
 
     def note_late(self, others: int) -> None:
         """Nothing to note: `settle` sees for itself which labels came too late for their cell."""

@@ -8,7 +8,7 @@ import pytest
 
 from onlinecal import AlmostOneStepAhead, recalibrate_stream
 from onlinecal.engine import Engine, Forecast, Outcome, Query
-from onlinecal.steering.binary import hint_of, learn_outcome, new_steering
+from onlinecal.steering.binary import ALONE, new_steering
 from onlinecal.wrappers.strategies.projection import Projection
 from tests import DATA
 from tests.benchmarks.conftest import above_rivals, recorded
@@ -20,8 +20,8 @@ def steered(p, y):
     """What steering makes of each forecast."""
     state, found = new_steering(), []
     for raw, outcome in zip(p.tolist(), y.tolist(), strict=True):
-        found.append(hint_of(state, raw))
-        learn_outcome(state, outcome)
+        found.append(ALONE.hint_of(state, raw))
+        ALONE.learn_outcome(state, outcome)
     return np.array(found)
 
 

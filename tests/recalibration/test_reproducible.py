@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+from onlinecal.compiling import compiled
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.measures.fixed_order import inner, product
 from tests import ROOT
@@ -58,15 +59,27 @@ def test_another_process_finds_the_same_bits(part, settings):
 HARD = 2.0**-1022, 5e-324, 1e-310, 1e-12, 1.0, 1.0 + 2.0**-52, 1.0 - 2.0**-53, 1e300
 
 
+@compiled
+def compiled_exponential(x):
+    return exponential(x)
+
+
+@compiled
+def compiled_logarithm(x):
+    return logarithm(x)
+
+
 def test_exponentials_and_logarithms_are_those_of_the_library_to_two_units_in_the_last_place():
     rng = np.random.default_rng(0)
     for x in (0.0, -1e-300, -708.0, 700.0, 1.0, *(-40.0 * rng.random(2000)), *rng.standard_normal(500)):
         assert abs(exponential(x) - np.exp(x)) <= 2.0 * np.spacing(np.exp(x))
-        assert exponential(x) == exponential.py_func(x)
+        assert exponential(x) == compiled_exponential(x)
+    for x in (-708.0, *(1400.0 * rng.random(2000) - 708.0)):
+        assert exponential(x) == compiled_exponential(x)
     assert exponential(-709.0) == exponential(-np.inf) == 0.0
-    for x in (*HARD, *rng.random(2000)):
+    for x in (*HARD, *rng.random(2000), *2.0 ** (2000.0 * rng.random(2000) - 1074.0)):
         assert abs(logarithm(x) - np.log(x)) <= 2.0 * np.spacing(abs(np.log(x)))
-        assert logarithm(x) == logarithm.py_func(x)
+        assert logarithm(x) == compiled_logarithm(x)
 
 
 @pytest.mark.parametrize("n", [1, 511, 512, 1300])

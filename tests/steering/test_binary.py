@@ -20,9 +20,9 @@ def play(rounds):
     """What is made of probabilities, shape (T,), each before its outcome is learnt, and the seven answers."""
     state, found, answers = new_steering(), [], []
     for p, outcome in rounds:
-        found.append(binary.hint_of(state, p))
+        found.append(binary.ALONE.hint_of(state, p))
         answers.append(state[ANSWERS : ANSWERS + N_ANSWERS].copy())
-        binary.learn_outcome(state, int(outcome))
+        binary.ALONE.learn_outcome(state, int(outcome))
     return np.array(found), np.array(answers).reshape(-1, N_ANSWERS)
 
 
@@ -71,9 +71,9 @@ def test_regret_against_an_opponent_who_plays_on_the_mixture(seed):
     state, rounds = new_steering(), []
     for _ in range(3000):
         p = float(rng.choice([0.2, 0.5, 0.9]))
-        mixed = binary.hint_of(state, p)
+        mixed = binary.ALONE.hint_of(state, p)
         outcome = max((0, 1), key=lambda y: (mixed - y) ** 2 - (p - y) ** 2)
-        binary.learn_outcome(state, outcome)
+        binary.ALONE.learn_outcome(state, outcome)
         rounds.append((p, outcome))
     check_regret(rounds)
 
@@ -101,9 +101,9 @@ def test_curves_stay_sane_whatever_comes(kind):
     for t in range(5_000):
         p = EXTREME[rng.integers(len(EXTREME))] if t % 2 else rng.random()
         outcome = {"random": t % 3 == 0, "opposite": p < 0.5, "agreeing": p > 0.5}[kind]
-        hint = binary.hint_of(state, p)
+        hint = binary.ALONE.hint_of(state, p)
         assert 0.25 / (t + 2.0) <= hint <= 1.0 - 0.25 / (t + 2.0)
-        binary.learn_outcome(state, int(outcome))
+        binary.ALONE.learn_outcome(state, int(outcome))
         if t % 500 == 499:
             assert np.isfinite(state).all()
             assert state[WEIGHTS : WEIGHTS + N_ANSWERS].sum() == pytest.approx(1.0)
@@ -169,19 +169,19 @@ def test_a_match_whose_rows_wait_for_one_outcome_is_one_observation(biased, allo
         steps = (2 * outcome - 1) * 0.01 + math.sqrt(0.02) * rng.normal(size=50)
         tickets = []
         for p in (1.0 / (1.0 + np.exp(-(start + np.cumsum(steps) + biased)))).tolist():
-            own += (binary.hint_of(state, p) - outcome) ** 2
+            own += (binary.ALONE.hint_of(state, p) - outcome) ** 2
             model += (p - outcome) ** 2
             tickets.append(state[:TICKET].copy())
         for ticket in tickets:
             state[:TICKET] = ticket
-            binary.learn_outcome(state, outcome)
+            binary.ALONE.learn_outcome(state, outcome)
     assert own <= allowed * model
 
 
 def test_the_ends_of_the_curves_are_the_farthest_logits_that_came():
     state, probabilities = new_steering(), [0.3, 1e-7, 0.999, 1e-5, 1.0 - 1e-9, 0.0, 1.0]
     for p in probabilities:
-        binary.hint_of(state, p)
-        binary.learn_outcome(state, 0)
+        binary.ALONE.hint_of(state, p)
+        binary.ALONE.learn_outcome(state, 0)
     assert state[binary.LOWEST] == pytest.approx(math.log(1e-7 / (1.0 - 1e-7)), rel=1e-6)
     assert state[binary.HIGHEST] == pytest.approx(math.log((1.0 - 1e-9) / 1e-9), rel=1e-6)

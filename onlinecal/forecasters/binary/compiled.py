@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
-from onlinecal.compiling import compiled, inlined, namespace
-from onlinecal.compiling.instructions import borrowed
+from onlinecal.compiling import Address, Entry, inlined, interpreted_first
+from onlinecal.compiling.instructions import borrowed, whole
 from onlinecal.forecasters.binary import (
     cells,
     dyadic,
@@ -26,7 +27,7 @@ from onlinecal.forecasters.rules import NO_ROOM, Rules
 
 
 class Machine:
-    """The rules of a grid (see `contract`) and the entry points compiled from them: a `namespace`.
+    """The rules of a grid (see `contract`) and entry points made of them, which are interpreted first.
 
     advance(memory, outcome) -> next forecast: charge the current cell. NO_ROOM if there is none.
     issue(memory, hint) -> (lower, step, forecast): the cell to report.
@@ -50,6 +51,11 @@ class Machine:
     replay: ClassVar[Callable[..., int]]
     replay_hinted: ClassVar[Callable[..., int]]
     replay_shares: ClassVar[Callable[..., int]]
+
+    @classmethod
+    def rules_for(cls, hinted: bool) -> Rules:
+        """Its rules as loops drive them, with hints or without."""
+        return cls.playable if hinted else cls.playable_alone
 
 
 def no_hints(*_: object) -> int:
@@ -77,12 +83,16 @@ def certain_rounds(memory: NDArray[np.int64]) -> int:
     return max(0, cells.BRIM - highest) >> cells.GAIN_BITS
 
 
-def compile_machine(rules: GridModule, guide: GuideModule | None = None) -> type[Machine]:
-    """The entry points of a machine; each is compiled, or loaded from the cache, at its first call."""
+TABLE, NUMBER, SHARE = types.int64[::1], types.int64, types.float64
+COMPILING, ROUND, HINTED_ROUND = 1.0, 4e-6, 3e-5
+"""Seconds that it takes to compile an entry point, and that the interpreter takes for a round."""
+
+
+def compile_machine(form: int, rules: GridModule, guide: GuideModule | None = None) -> type[Machine]:
+    """The entry points of the machine of a FORMAT."""
     propose, charge, has_room, in_units = rules.propose, rules.charge, rules.has_room, rules.in_units
     charge_share = share_charger(rules)
 
-    @compiled
     def advance(memory: NDArray[np.int64], outcome: int) -> float:
         memory = borrowed(memory)
         if not has_room(memory):
@@ -91,13 +101,11 @@ def compile_machine(rules: GridModule, guide: GuideModule | None = None) -> type
         charge(memory, lower, step, outcome, outcome * memory[SCALE], report(memory, lower, step, NO_HINT))
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
-    @compiled
     def issue(memory: NDArray[np.int64], hint: float) -> tuple[int, int, float]:
         memory = borrowed(memory)
         lower, step = propose(memory, hint)
         return lower, step, report(memory, lower, step, hint)
 
-    @compiled
     def settle(memory: NDArray[np.int64], lower: int, step: int, outcome: float, forecast: float) -> float:
         memory = borrowed(memory)
         if not has_room(memory):
@@ -107,14 +115,15 @@ def compile_machine(rules: GridModule, guide: GuideModule | None = None) -> type
         return report(memory, memory[LOWER], memory[STEP], NO_HINT)
 
     playable = grid_rules(rules)
-    return namespace(
+    return interpreted_first(
         Machine,
+        Address(__name__, "machine_for", (form,)),
         rules=rules,
         playable=playable,
         playable_alone=without_hints(playable),
-        advance=advance,
-        issue=issue,
-        settle=settle,
+        advance=Entry(advance, 1, (TABLE, NUMBER), compiling=COMPILING),
+        issue=Entry(issue, 1, (TABLE, SHARE), compiling=COMPILING),
+        settle=Entry(settle, 1, (TABLE, NUMBER, NUMBER, SHARE, SHARE), compiling=COMPILING),
         replay=plain_replay(rules),
         guide=guide,
         replay_hinted=no_hints if guide is None else compile_replay(rules, guide.propose, guide.charge),
@@ -170,7 +179,7 @@ def share_charger(rules: GridModule) -> Callable[..., None]:
     return charge_share
 
 
-def plain_replay(rules: GridModule) -> Callable[..., int]:
+def plain_replay(rules: GridModule) -> Entry:
     """The replay without hints, of outcomes 0 and 1."""
     charge = rules.charge
 
@@ -184,10 +193,10 @@ def plain_replay(rules: GridModule) -> Callable[..., int]:
     ) -> None:
         charge(memory, lower, step, outcome, outcome * memory[SCALE], forecast)
 
-    return compile_replay(rules, current, charge_alone)
+    return compile_replay(rules, current, charge_alone, seconds=ROUND)
 
 
-def share_replay(rules: GridModule) -> Callable[..., int]:
+def share_replay(rules: GridModule) -> Entry:
     """The replay with hints or without, of outcomes in [0, 1], with the table of a window or an empty one."""
     propose_alone, has_room, charge_share = rules.propose, rules.has_room, share_charger(rules)
 
@@ -207,16 +216,17 @@ def share_replay(rules: GridModule) -> Callable[..., int]:
         if len(table) > 0:
             follow(table, memory, memory[cells.ROUNDS], lower, step, share, moved)
 
-    return compile_replay(rules, propose, charge, np.float64, is_ready_for_both)
+    return compile_replay(rules, propose, charge, float, is_ready_for_both)
 
 
 def compile_replay(
     rules: GridModule,
     propose: Callable[..., tuple[int, int]],
     charge: Callable[..., None],
-    number: type = np.int64,
+    number: Callable[[Any], float] = whole,
     both_have_room: Callable[..., bool] | None = None,
-) -> Callable[..., int]:
+    seconds: float = HINTED_ROUND,
+) -> Entry:
     """replay(memory, beside, outcomes, hints, forecasts, charged, start) -> rounds done.
 
     Fills forecasts (and the charged points, unless that array is empty) from `start` until the end or until
@@ -231,7 +241,6 @@ def compile_replay(
 
     has_room_for_one = both_have_room or memory_has_room
 
-    @compiled
     def replay(
         memory: NDArray[np.int64],
         beside: NDArray[np.int64],
@@ -255,18 +264,29 @@ def compile_replay(
             charge(memory, beside, lower, step, outcome, forecast)
         return len(outcomes)
 
-    return replay
+    def rows(memory: Any, beside: Any, outcomes: NDArray[Any], *given: Any) -> int:
+        return len(outcomes) - int(given[-1])
+
+    return Entry(replay, 2, seconds=seconds, compiling=COMPILING, rows=rows)
 
 
 MACHINES = {
-    uniform.FORMAT_UNIFORM: compile_machine(uniform, guided_uniform),
-    dyadic.FORMAT_DYADIC: compile_machine(dyadic, guided_dyadic),
-    graded.FORMAT_GRADED: compile_machine(graded),
-    nested.FORMAT_NESTED: compile_machine(nested),
+    form: compile_machine(form, *modules)
+    for form, *modules in (
+        (uniform.FORMAT_UNIFORM, uniform, guided_uniform),
+        (dyadic.FORMAT_DYADIC, dyadic, guided_dyadic),
+        (graded.FORMAT_GRADED, graded),
+        (nested.FORMAT_NESTED, nested),
+    )
 }
 """The machines of the grids, by the FORMAT in the header of their memories."""
 
 
+def machine_for(form: int) -> type[Machine]:
+    """The machine of a FORMAT."""
+    return MACHINES[form]
+
+
 def machine_of(memory: NDArray[np.int64]) -> type[Machine]:
     """The machine that a memory belongs to: the one place that asks which kind of grid it has."""
-    return MACHINES[int(memory[cells.FORMAT])]
+    return machine_for(int(memory[cells.FORMAT]))

@@ -80,7 +80,7 @@ class GridForecaster(Restored, base.Classifier):
     @property
     def rules(self) -> Rules:
         """The functions that compiled loops drive the memory with."""
-        return self.machine.playable if self.hints else self.machine.playable_alone
+        return self.machine.rules_for(self.hints)
 
     def draws(self, number: int) -> NDArray[np.float64]:
         """A deterministic forecaster draws nothing, whatever `number` is asked for."""

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters import AlmostOneStepAhead
+from onlinecal.forecasters.binary.cells import FORMAT
 from onlinecal.forecasters.binary.guarantees import Biases, window_cells
 from onlinecal.forecasters.rules import SLACK_WITH_HINTS
 from onlinecal.restoring import Restored
 from onlinecal.steering.binary import (
     ACCOUNT,
+    ALONE,
     AWAY,
     CELL_LOWER,
     CELL_STEP,
@@ -27,13 +29,11 @@ from onlinecal.steering.binary import (
     PARTS,
     TICKET_ALONE,
     Steered,
-    hint_of,
-    learn_outcome,
     new_steering,
     steered,
     ticket_length,
 )
-from onlinecal.steering.replaying import Schedule, Tapes, book_rows, replayed
+from onlinecal.steering.replaying import COLUMNS, Schedule, Tapes, replayed
 from onlinecal.wrappers.strategies.buckets import AUTO, Buckets, SplittingBuckets, new_splitting
 from onlinecal.wrappers.strategies.windows import Moments, Recent
 
@@ -107,8 +107,8 @@ class Projection(Restored):
 
     @cached_property
     def _steered(self) -> type[Steered]:
-        """How rounds are played one by one: compiled when the first one is, as a replay does without."""
-        return steered(self._table.rules)
+        """How rounds are played one by one."""
+        return steered(int(self._table.memory[FORMAT]), self._table.hints)
 
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability, NaN counts as 1/2; its ticket stays until the next."""
@@ -116,7 +116,7 @@ class Projection(Restored):
             raise ValueError(f"classifier must answer with probabilities, got {raw!r} for one")
         splitting, number = self._splitting, len(self.tables)
         if splitting is not None or number > 1:
-            hint = self._hint = hint_of(self._state, raw)
+            hint = self._hint = ALONE.hint_of(self._state, raw)
             place = min(int(hint * number), number - 1) if splitting is None else splitting.find(hint)
             self._table = self.tables[place]
         return self._steered.ask(self._table.memory, self._state, raw)
@@ -146,8 +146,8 @@ class Projection(Restored):
 
     def learn_alone(self, raw: float, outcome: int) -> None:
         """Learn how to steer from a model's probability that nobody was given; the ticket here is gone."""
-        hint_of(self._state, float(raw))
-        learn_outcome(self._state, outcome)
+        ALONE.hint_of(self._state, float(raw))
+        ALONE.learn_outcome(self._state, outcome)
 
     def replay(
         self, raw: Floats, outcomes: NDArray[np.bool_], schedule: Schedule, traced: bool = False
@@ -187,7 +187,7 @@ class Projection(Restored):
     def book(self, tapes: Tapes, given: Floats, schedule: Schedule) -> Floats:
         """Note what was given in place of a replay's forecasts, shape (T,): its certificates then, (n,)."""
         booked = tapes._replace(certificates=tapes.certificates.copy())
-        book_rows(self._state, schedule.order, booked, np.ascontiguousarray(given))
+        COLUMNS.book_rows(self._state, schedule.order, booked, np.ascontiguousarray(given))
         return booked.certificates
 
     def surprise(self) -> None:

@@ -1,0 +1,240 @@
+"""Processes that begin with the interpreter: a child compiles, once, for all, and none is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests import ROOT
+
+BEGIN = """
+import os, sys, time
+import numpy as np
+from onlinecal import AlmostOneStepAhead
+from onlinecal.compiling import beginning, counting, filling
+
+beginning.LOADING = beginning.PATIENCE = beginning.AGAIN = 1e-3
+OUTCOMES = np.random.default_rng(0).integers(0, 2, 10**6).tolist()
+forecaster = AlmostOneStepAhead(n_cells=4)
+for each in beginning.BEGINNINGS.values():
+    each.next_look = beginning.LOADING
+
+
+def is_interpreted():
+    return isinstance(forecaster.machine.advance, beginning.Entry)
+
+
+def play(seconds=100.0, stop=lambda: not is_interpreted()):
+    # until it is compiled, and some rounds more
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not stop():
+        for _ in range(100):
+            forecaster.learn_one({}, OUTCOMES[forecaster.n_rounds])
+    for _ in range(100):
+        forecaster.learn_one({}, OUTCOMES[forecaster.n_rounds])
+
+
+def told():
+    # whether it is compiled, and whether its memory is that of a replay
+    with beginning.compiled_at_once():
+        twin = AlmostOneStepAhead(n_cells=4)
+        twin.replay(OUTCOMES[: forecaster.n_rounds])
+    return not is_interpreted(), bool((twin.memory == forecaster.memory).all())
+"""
+"""What is played here has its kernel in a second or two."""
+
+
+@pytest.fixture
+def run(play, tmp_path):
+    """Runs a program in a fresh process, whose compiled code is kept in a folder of the test."""
+
+    def run(program, **environment):
+        usual = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)}
+        done = play(BEGIN + program, environment=usual | environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    return run
+
+
+def kept(folder):
+    return [path.name.partition("-")[0] for path in folder.rglob("*.kernel")]
+
+
+COUNTED = """
+with counting() as compiled:
+    play()
+print(compiled.loops, beginning.filling._running is None, *told())
+"""
+
+
+def test_a_child_compiles_and_the_next_process_loads_what_it_kept(run, tmp_path):
+    assert run(COUNTED) == ["0", "False", "True", "True"]
+    assert "advance" in kept(tmp_path)
+    assert run(COUNTED) == ["0", "True", "True", "True"]
+
+
+def test_what_is_damaged_is_compiled_anew(run, tmp_path):
+    run(COUNTED)
+    for path in tmp_path.rglob("advance*.kernel"):
+        path.write_bytes(b"of another time")
+    assert run(COUNTED) == ["0", "False", "True", "True"]
+
+
+ALONE = """
+import subprocess
+def refuse(*given, **named):
+    raise PermissionError("no processes here")
+def compiles_soon(seconds):
+    for each in beginning.BEGINNINGS.values():
+        for entry in each.entries.values():
+            entry.compiling = seconds
+"""
+
+
+@pytest.mark.parametrize(
+    "refusal", ["subprocess.Popen = refuse", "sys.executable = ''", "filling.kept_in = lambda: None"]
+)
+def test_where_no_child_can_be_started_the_process_compiles_itself(run, refusal):
+    program = f"{ALONE}\ncompiles_soon(0.01)\n{refusal}\n{COUNTED}"
+    assert run(program) == ["1", "True", "True", "True"]
+
+
+def test_a_child_that_fails_costs_nothing_but_time(run):
+    program = ALONE + "compiles_soon(0.01)\nfilling.PROGRAM = 'raise SystemExit(3)'\n" + COUNTED
+    assert run(program) == ["1", "False", "True", "True"]
+
+
+FORKED = """
+play(stop=filling.is_busy)
+child = os.fork()
+if child == 0:
+    play()
+    print(*told(), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+play()
+print(*told())
+"""
+
+
+def test_a_fork_goes_on_by_itself_and_leaves_its_parents_child_alone(run):
+    assert run(FORKED) == ["True"] * 4
+
+
+THREADS = """
+import threading
+from onlinecal.forecasters.binary.cells import ROUNDS
+forecasters = [AlmostOneStepAhead(n_cells=4) for _ in range(4)]
+def learn(one):
+    end = time.monotonic() + 100.0
+    while is_interpreted() and time.monotonic() < end:
+        one.learn_one({}, OUTCOMES[one.n_rounds])
+threads = [threading.Thread(target=learn, args=(one,)) for one in forecasters]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+for forecaster in forecasters:
+    print(*told())
+"""
+
+
+def test_threads_change_to_the_kernel_together(run):
+    assert run(THREADS) == ["True"] * 8
+
+
+PARALLEL = """
+import joblib
+def one(number):
+    play()
+    return told()
+if __name__ == "__main__":
+    print(*[x for pair in joblib.Parallel(2)(joblib.delayed(one)(i) for i in range(2)) for x in pair])
+"""
+
+
+def environment(folder):
+    return {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder)}
+
+
+def test_in_processes_of_joblib_it_is_the_same(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(BEGIN + PARALLEL)
+    done = subprocess.run([sys.executable, path], env=environment(tmp_path), capture_output=True, text=True)
+    assert done.stdout.split() == ["True"] * 4, done.stderr
+
+
+AT_ONCE = """
+with beginning.compiled_at_once(), counting() as compiled:
+    forecaster.learn_one({}, 1)
+print(compiled.loops)
+"""
+
+
+def test_two_processes_at_once_do_not_compile_the_same(tmp_path):
+    command = [sys.executable, "-c", BEGIN + AT_ONCE]
+    both = [
+        subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert sorted(one.communicate()[0].strip() for one in both) == ["0", "1"]
+
+
+ENDED = """
+play(stop=filling.is_busy)
+print(filling._running._process.pid, flush=True)
+if len(sys.argv) > 1:
+    time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["by itself", "killed"])
+def test_no_child_is_left_behind(tmp_path, killed):
+    command = [sys.executable, "-c", BEGIN + ENDED, *["wait"] * killed]
+    with subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as parent:
+        child = int(parent.stdout.readline())
+        if killed:
+            parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    end = time.monotonic() + 30.0
+    while is_alive(child) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not is_alive(child)
+
+
+def is_alive(process):
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+INTERRUPTED = """
+import signal
+from onlinecal.forecasters.binary.cells import ROUNDS
+signals = []
+def interrupt(*given):
+    signals.append(True)
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+machine, memory = forecaster.machine, forecaster.memory
+rng = np.random.default_rng(1)
+beginning.filling.is_possible = lambda: False
+while len(signals) < 200:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-6 + 3e-5 * rng.random())
+        while True:
+            machine.advance(memory, OUTCOMES[memory[ROUNDS]])
+    except KeyboardInterrupt:
+        pass
+twin = AlmostOneStepAhead(n_cells=4)
+twin.replay(OUTCOMES[: memory[ROUNDS]])
+print(is_interpreted(), (twin.memory == memory).all())
+"""
+
+
+def test_an_interrupt_finds_whole_rounds(run):
+    assert run(INTERRUPTED) == ["True", "True"]
