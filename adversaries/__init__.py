@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from adversaries.kinds.genome import (
+    from onlinecal.adversaries.kinds.genome import (
         Champion as Champion,
         Genome as Genome,
         stored_champions as stored_champions,
     )
-    from adversaries.protocol import (
+    from onlinecal.adversaries.protocol import (
         Adversary as Adversary,
         Kind as Kind,
         MulticlassAdversary as MulticlassAdversary,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         State as State,
         Step as Step,
     )
-    from adversaries.registry import (
+    from onlinecal.adversaries.registry import (
         Row as Row,
         catalogue as catalogue,
         create as create,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         multiclass_catalogue as multiclass_catalogue,
         register as register,
     )
-    from adversaries.streams import (
+    from onlinecal.adversaries.streams import (
         Stream as Stream,
         all_sequences as all_sequences,
         misleading_hints as misleading_hints,

@@ -227,7 +227,7 @@ class Adversary:
 
     It can be played in two ways that agree bit for bit. One is round by round, in the interpreter:
 
-    >>> import adversaries
+    >>> from onlinecal import adversaries
     >>> adversary = adversaries.create("threshold:at=0.3")
     >>> [adversary.outcome(forecast) for forecast in (0.1, 0.5, 0.2)]
     [1, 0, 1]
@@ -398,7 +398,7 @@ FORECAST_SUM_TOLERANCE = 1e-6
 class MulticlassAdversary(Adversary):
     """A player of k classes, with its parameters, its seed and its memory; otherwise it is as `Adversary`.
 
-    >>> import adversaries
+    >>> from onlinecal import adversaries
     >>> adversary = adversaries.create_multiclass("least-likely", n_classes=3)
     >>> adversary.outcome([0.5, 0.2, 0.3])
     1

@@ -10,11 +10,11 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from adversaries import streams
-from adversaries.kinds import binary, several
-from adversaries.kinds.genome import CHAMPION, GENOME
-from adversaries.kinds.mixture import MIXTURE, two_phase
-from adversaries.protocol import (
+from onlinecal.adversaries import streams
+from onlinecal.adversaries.kinds import binary, several
+from onlinecal.adversaries.kinds.genome import CHAMPION, GENOME
+from onlinecal.adversaries.kinds.mixture import MIXTURE, two_phase
+from onlinecal.adversaries.protocol import (
     MOST_ADVERSARY_CLASSES,
     POWERS,
     Adversary,

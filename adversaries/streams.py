@@ -18,7 +18,14 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
-from adversaries.protocol import FORECAST_SUM_TOLERANCE, Adversary, Kind, MulticlassAdversary, Phase, State
+from onlinecal.adversaries.protocol import (
+    FORECAST_SUM_TOLERANCE,
+    Adversary,
+    Kind,
+    MulticlassAdversary,
+    Phase,
+    State,
+)
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter, did_you_mean
 from onlinecal.tables.columns import (

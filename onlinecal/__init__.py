@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal import reference as reference
+    from onlinecal import (
+        adversaries as adversaries,
+        alarms as alarms,
+        datasets as datasets,
+        engine as engine,
+        forecasters as forecasters,
+        measures as measures,
+        metrics as metrics,
+        plots as plots,
+        recalibration as recalibration,
+        reference as reference,
+        simulations as simulations,
+        wrappers as wrappers,
+    )
     from onlinecal.alarms import CalibrationAlarm as CalibrationAlarm
     from onlinecal.forecasters import (
         AlmostOneStepAhead as AlmostOneStepAhead,

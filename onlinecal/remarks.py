@@ -33,7 +33,7 @@ LEAST_FORECASTS = 3
 """Of fewer forecasts it says nothing that no outcome is known before the last."""
 LEAST_CHANGES = 30.0
 """Outcomes that should change less often than this are left alone."""
-BETWEEN = {"onlinecal", "adversaries", "simulations", "river", "sklearn"}
+BETWEEN = {"onlinecal", "river", "sklearn"}
 """Packages that may stand between a user's program and a remark."""
 
 

@@ -12,6 +12,6 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from simulations.games.duel import Duel as Duel, History as History, play as play
+    from onlinecal.simulations.games.duel import Duel as Duel, History as History, play as play
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from river import linear_model, multiclass, naive_bayes, preprocessing, tree
 from river.base import Classifier
 
-from adversaries.streams import BINARY_TASK, SEVERAL_CLASSES_TASK, river_dataset
 from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
+from onlinecal.adversaries.streams import BINARY_TASK, SEVERAL_CLASSES_TASK, river_dataset
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import table
@@ -30,12 +30,12 @@ from onlinecal.measures.scores import (
 )
 from onlinecal.measures.summary import unkept
 from onlinecal.remarks import constant_remarks, input_remarks, outcome_remarks, run_remarks
+from onlinecal.simulations.games.measuring import Game, measure_recorded
 from onlinecal.tables.files import is_file
 from onlinecal.tables.names import event_columns
 from onlinecal.tables.rounds import Reading, known_from, read_rounds
 from onlinecal.wrappers.late_labels import MOST_WAITING
 from onlinecal.wrappers.strategies.buckets import Buckets
-from simulations.games.measuring import Game, measure_recorded
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -448,8 +448,8 @@ def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[P
     """Write results.csv, reliability diagrams per stream and model, and how the distance grew."""
     import polars as pl
 
+    from onlinecal.simulations.plots.games import RELIABILITY, RUNNING
     from onlinecal.tables.writing import write_table
-    from simulations.plots.games import RELIABILITY, RUNNING
 
     rows = [msgspec.structs.asdict(one.score) for one in evaluations]
     written = [write_table(pl.DataFrame(rows, infer_schema_length=None), folder / "results.csv")]

@@ -344,7 +344,7 @@ def play_split(name: str, experiment: Experiment, split: int) -> Rows:
 
 def play(name: str, experiment: Experiment, jobs: int = 1) -> Iterator[Rows]:
     """The rows of every split in their order, each as soon as it is there."""
-    from simulations.sweeps.playing import Workers, work
+    from onlinecal.simulations.sweeps.playing import Workers, work
 
     tasks = ((name, experiment, split) for split in range(experiment.n_splits))
     yield from work(play_split, tasks, Workers(jobs=min(jobs, experiment.n_splits)), ordered=True)

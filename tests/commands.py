@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner, Result
 
-from simulations.cli.console import app
+from onlinecal.simulations.cli.console import app
 
 # what runs an app makes its command anew for each test, of all verbs and their options: 20 ms
 typer.testing._get_command = typer.main.get_command = cache(typer.main.get_command)

@@ -48,7 +48,10 @@ def public_estimators() -> list[type]:
     packages = [info.name for info in pkgutil.walk_packages(onlinecal.__path__, "onlinecal.") if info.ispkg]
     modules = [onlinecal, *map(importlib.import_module, packages)]
     public = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
-    classes = dict.fromkeys(one for one in public if isinstance(one, type) and one not in BASES)
+    # a dict has an `update`, too, and learns nothing
+    classes = dict.fromkeys(
+        one for one in public if isinstance(one, type) and one not in BASES and not issubclass(one, dict)
+    )
     return [one for one in classes if any(hasattr(one, verb) for verb in ("learn_one", "update", "fit"))]
 
 

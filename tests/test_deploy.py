@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from simulations.cli.console import app
+from onlinecal.simulations.cli.console import app
 from tests import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -80,8 +80,10 @@ def version_built_from(tree, folder, **variables):
     sources.mkdir(parents=True)
     for name in copied_into_the_build():
         for path in tree.glob(name):
-            copy = shutil.copytree if path.is_dir() else shutil.copy
-            copy(path, sources / path.name)
+            if path.is_dir():
+                shutil.copytree(path, sources / path.name, symlinks=True)
+            else:
+                shutil.copy(path, sources / path.name)
     [install] = [line for line in lines_of(STAGES[0]) if line.startswith("RUN")]
     prepare = install.removeprefix("RUN ").partition(" && ")[0]
     wheel = f"{prepare} && {shlex.quote(sys.executable)} -m pip wheel -q --no-deps -w {folder} {sources}"

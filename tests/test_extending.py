@@ -48,7 +48,8 @@ def copy(tmp_path_factory) -> Path:
     """A copy of the project in which all steps were followed."""
     folder = tmp_path_factory.mktemp("house")
     for name in COPIED:
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "images"))
+        ignored = shutil.ignore_patterns("__pycache__", "images")
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
     for path in [*ROOT.glob("*.md"), ROOT / "pyproject.toml"]:
         shutil.copy(path, folder)
     for path, *step in STEPS:
@@ -106,7 +107,7 @@ def test_tests_find_the_new_pieces(copy, kind):
 def test_the_new_pieces_work(copy):
     (copy / "games.csv").write_text("forecast,outcome\n0.5,1\n0.25,0\n")
     program = """
-import adversaries
+from onlinecal import adversaries
 from onlinecal import AlmostOneStepAhead
 from onlinecal.measures import overall_bias
 from onlinecal.recalibration import BaseRateMixing

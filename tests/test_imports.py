@@ -8,16 +8,11 @@ from functools import cache
 from graphlib import TopologicalSorter
 
 from onlinecal.lazy import listed_names
-from tests import ROOT
+from tests import FOLDERS, ROOT, source_files
 
-PACKAGES = ("onlinecal", "adversaries", "simulations")
 SHARED = "onlinecal/*.py"
 START = "onlinecal/__main__.py"
-FILES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for package in PACKAGES
-    for path in (ROOT / package).rglob("*.py")
-}
+FILES = source_files()
 
 
 @cache
@@ -29,17 +24,18 @@ def trees() -> dict[str, ast.Module]:
 @cache
 def lazy() -> dict[str, dict[str, str]]:
     """The lazy names of every package, with the modules that define them."""
-    return {name: listed_names(tree) for name, tree in trees().items() if FILES[name].name == "__init__.py"}
+    packages = {name: path for name, path in FILES.items() if path.name == "__init__.py"}
+    return {name: listed_names(compile(path.read_text(), path, "exec")) for name, path in packages.items()}
 
 
 def folder(module: str) -> str:
     """The row of the table that a module belongs to."""
-    package, *rest = module.split(".")
-    if package != "onlinecal":
-        return package
+    _, *rest = module.split(".")
     if rest == ["__main__"]:
         return START
-    return f"onlinecal/{rest[0]}" if rest and (ROOT / package / rest[0]).is_dir() else SHARED
+    if not rest or not (ROOT / "onlinecal" / rest[0]).is_dir():
+        return SHARED
+    return rest[0] if rest[0] in FOLDERS else f"onlinecal/{rest[0]}"
 
 
 def home(base: str, name: str) -> str:
@@ -50,7 +46,7 @@ def home(base: str, name: str) -> str:
 
 
 def imports(name: str, nodes: list[ast.AST]) -> set[str]:
-    """The other modules of the three packages that statements import; lazy names count where they live."""
+    """The other modules of the package that statements import; lazy names count where they live."""
     wanted = set()
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -61,7 +57,7 @@ def imports(name: str, nodes: list[ast.AST]) -> set[str]:
                 own = name.split(".") if FILES[name].name == "__init__.py" else name.split(".")[:-1]
                 base = ".".join([*own[: len(own) + 1 - node.level], *filter(None, [node.module])])
             wanted.update(home(base, alias.name) for alias in node.names)
-    ours = {one for one in wanted if one.split(".")[0] in PACKAGES}
+    ours = {one for one in wanted if one.split(".")[0] == "onlinecal"}
     return {one if one in FILES else one.rpartition(".")[0] for one in ours} - {name}
 
 
@@ -115,3 +111,22 @@ def test_neither_the_table_nor_what_modules_load_has_circles():
     graph = {name: imports(name, at_loading(tree)) for name, tree in trees().items()}
     assert graph["onlinecal.wrappers.calibrated_classifier"] >= {"onlinecal.wrappers.strategies.projection"}
     assert len(list(TopologicalSorter(graph).static_order())) == len(FILES)
+
+
+def test_the_folders_that_onlinecal_links_to_are_imported_as_parts_of_it():
+    """Under a name of their own they would be a second copy, or what a user has of that name."""
+    name = r"(?:adversaries|simulations)"
+    alone = re.compile(rf"^\W*import {name}\b|\bfrom {name}[\w.]* import\b|-m {name}\b", re.M)
+    assert alone.search(">>> import adversaries")
+    folders = [*FOLDERS, "tests", "docs", "findings", ".github", "deploy"]
+    files = [
+        ROOT / "Makefile",
+        *ROOT.glob("*.*"),
+        *(path for name in folders for path in (ROOT / name).rglob("*.*")),
+    ]
+    kinds = {"", ".py", ".md", ".toml", ".yml", ".yaml", ".sh", ".ipynb"}
+    texts = {
+        path: path.read_text(encoding="utf-8") for path in files if path.is_file() and path.suffix in kinds
+    }
+    assert len(texts) > 500
+    assert {str(path): found[0] for path, text in texts.items() if (found := alone.search(text))} == {}

@@ -22,11 +22,11 @@ import pytest
 import typer
 from matplotlib import pyplot
 
-import adversaries
-from adversaries import registry
+from onlinecal import adversaries
+from onlinecal.adversaries import registry
 from onlinecal.engine import Engine, decode_lines, encode_lines
-from simulations.cli.console import app
-from simulations.games import players
+from onlinecal.simulations.cli.console import app
+from onlinecal.simulations.games import players
 from tests import DATA, ROOT
 from tests.adversaries.play import play_compiled, play_plainly, scripted_game
 from tests.commands import run

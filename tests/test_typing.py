@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import os
 import re
 import subprocess
 import sys
-import tomllib
 from collections import defaultdict
 from importlib.util import find_spec
 from pathlib import Path
+from typing import get_origin
 
 import pytest
 
 from onlinecal.lazy import listed_names
-from tests import ROOT
+from tests import ROOT, source_files
 
 PROGRAM = Path(__file__).parent / "users_program.py"
-SOURCES = {
-    ".".join(path.relative_to(ROOT).parent.parts): ast.parse(path.read_text())
-    for path in sorted((ROOT / "onlinecal").rglob("__init__.py"))
+LISTS = {
+    module: listed_names(compile(source, path, "exec"))
+    for module, path in sorted(source_files().items())
+    if path.name == "__init__.py" and "lazy_names(__name__)" in (source := path.read_text())
 }
-LISTS = {package: names for package, source in SOURCES.items() if (names := listed_names(source))}
 NOT_FOLLOWED = ("numba", "llvmlite", "scipy", "dask", "distributed", "ray", "joblib", "threadpoolctl")
 """Libraries that no public type is of: mypy need not read their sources."""
 MISTAKE = re.compile(r"^(.*\.py):(\d+): error: .*\[([\w-]+)\]$", re.MULTILINE)
@@ -85,7 +84,7 @@ def test_every_public_name_has_a_type(told):
 def test_a_package_offers_what_it_lists(package):
     names = LISTS[package]
     module = importlib.import_module(package)
-    assert set(module.__all__) == set(dir(module)) == set(names)
+    assert set(module.__all__) == set(names) <= set(dir(module))
     with pytest.raises(AttributeError, match="has no attribute 'Nonsense'"):
         module.Nonsense  # noqa: B018
     if package == "onlinecal.engine.spark":
@@ -93,6 +92,9 @@ def test_a_package_offers_what_it_lists(package):
     for name in names:
         found = getattr(module, name)
         assert found is getattr(importlib.import_module(home(package, name)), name)
+        if get_origin(found):
+            # an alias of types knows neither its text nor its place
+            continue
         assert found.__doc__, name
         # the list names the place of the definition, not another importer; constants do not know theirs
         assert getattr(found, "__module__", home(package, name)) == home(package, name), name
@@ -108,7 +110,5 @@ def test_importing_loads_none_of_the_libraries():
     assert {"numpy", "numba", "scipy", "river", "sklearn", "polars"}.isdisjoint(told.stdout.split())
 
 
-def test_the_packages_say_that_they_are_typed():
-    targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
-    for package in targets["wheel"]["packages"]:
-        assert find_spec(package).loader.get_data(str(ROOT / package / "py.typed")) == b""
+def test_the_package_says_that_it_is_typed():
+    assert find_spec("onlinecal").loader.get_data(str(ROOT / "onlinecal" / "py.typed")) == b""

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import adversaries
-from onlinecal import measures, recalibration
+from onlinecal import adversaries, measures, recalibration
 from onlinecal.engine import KeyConfig
 from tests.estimators import EXAMPLES
 

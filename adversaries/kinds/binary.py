@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import EQUAL_RISES, Kind, State, chance, plays, state_of, whole
+from onlinecal.adversaries.protocol import EQUAL_RISES, Kind, State, chance, plays, state_of, whole
 from onlinecal.catalogue import Parameter
 from onlinecal.layout import Layout
 

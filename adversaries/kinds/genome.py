@@ -22,7 +22,7 @@ import numpy as np
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from adversaries.protocol import Kind, State, state_of, whole
+from onlinecal.adversaries.protocol import Kind, State, state_of, whole
 from onlinecal.catalogue import Parameter
 from onlinecal.validation import check_count
 

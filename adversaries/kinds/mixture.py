@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import BELOW_ONE, POWERS, Build, Kind, Phase, State, Step, chance, whole
+from onlinecal.adversaries.protocol import BELOW_ONE, POWERS, Build, Kind, Phase, State, Step, chance, whole
 from onlinecal.catalogue import Parameter
 
 

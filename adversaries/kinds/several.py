@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from adversaries.protocol import BELOW_ONE, EQUAL_RISES, Kind, State, chance, plays, state_of, whole
+from onlinecal.adversaries.protocol import BELOW_ONE, EQUAL_RISES, Kind, State, chance, plays, state_of, whole
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter
 

@@ -19,7 +19,7 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.typing import stringify_annotation
 from typer.cli import get_docs_for_click
 
-from simulations.cli.console import app as command
+from onlinecal.simulations.cli.console import app as command
 
 # what else has an `__all__` is the house's own
 PACKAGES = {
@@ -36,7 +36,8 @@ PACKAGES = {
     "onlinecal.engine": "Events in, answers out: many keys, late labels, a ledger.",
     "onlinecal.engine.spark": "The engine, distances of groups and fitted recalibrators on Spark.",
     "onlinecal.datasets": "A small real stream that comes with the package, as data sets of river come.",
-    "adversaries": "Who produces the outcomes.",
+    "onlinecal.adversaries": "Who produces the outcomes.",
+    "onlinecal.simulations": "Games of forecasters against adversaries.",
 }
 
 
@@ -159,7 +160,7 @@ def links() -> dict[str, str]:
 
 LINKS = links()
 SECTION = re.compile(r"^(?:Parameters|Attributes)\n-+\n.*?(?=^\S[^\n]*\n-+$|\Z)", re.M | re.S)
-OURS = ("onlinecal", "adversaries")
+OURS = "onlinecal"
 
 
 def docstring_of(thing: Any) -> str:

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-PACKAGES = ("onlinecal", "adversaries", "simulations")
+PACKAGES = ("onlinecal",)
 ROOT = Path(__file__).absolute().parents[2]
-"""Where the packages are: a folder, or an archive."""
+"""Where the package is: a folder, or an archive."""
 VERSIONED = {"numpy", "numba", "llvmlite", *sys.stdlib_module_names}
 """Libraries of which a name tells enough: compiled code is kept apart by their versions."""
 SAID_BESIDE = {"__doc__", "__firstlineno__"}

@@ -14,11 +14,11 @@ from onlinecal.cli.recalibrate import recalibrate
 from onlinecal.cli.stream.verb import app as stream
 from onlinecal.cli.verbs import Verb, Verbs
 from onlinecal.cli.warmup import Step, warmup_with
-from simulations.cli.evaluate import evaluate
-from simulations.cli.experiment import experiment
-from simulations.cli.simulate import adversaries, forecasters, simulate
-from simulations.cli.sweep import plot, sweep
-from simulations.cli.worst import worst
+from onlinecal.simulations.cli.evaluate import evaluate
+from onlinecal.simulations.cli.experiment import experiment
+from onlinecal.simulations.cli.simulate import adversaries, forecasters, simulate
+from onlinecal.simulations.cli.sweep import plot, sweep
+from onlinecal.simulations.cli.worst import worst
 
 
 def usual_games() -> Iterator[Step]:
@@ -29,11 +29,11 @@ def usual_games() -> Iterator[Step]:
     """
     import numpy as np
 
-    from adversaries import catalogue, create, create_multiclass, replay_sequence
-    from simulations.games import players
-    from simulations.games.measuring import play_and_measure
-    from simulations.sweeps.plan import find_plan, read_plan
-    from simulations.worst.enumeration import enumerate_games
+    from onlinecal.adversaries import catalogue, create, create_multiclass, replay_sequence
+    from onlinecal.simulations.games import players
+    from onlinecal.simulations.games.measuring import play_and_measure
+    from onlinecal.simulations.sweeps.plan import find_plan, read_plan
+    from onlinecal.simulations.worst.enumeration import enumerate_games
 
     plan = read_plan(find_plan("demo"))
     recorded = replay_sequence(np.arange(50) % 2).adversary()

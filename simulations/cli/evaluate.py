@@ -13,8 +13,8 @@ from onlinecal.cli.verbs import CHECK_FAILED, FILES, AsJson, DropInvalid, Positi
 from onlinecal.tables.rounds import Reading
 
 if TYPE_CHECKING:
+    from onlinecal.simulations.evaluation import Columns, Source
     from onlinecal.wrappers.strategies.buckets import Buckets
-    from simulations.evaluation import Columns, Source
 
 DEFAULT_MODEL = "logistic"
 RECORDED = "forecasts"
@@ -94,7 +94,7 @@ def evaluate(
     """
     import msgspec
 
-    from simulations import evaluation
+    from onlinecal.simulations import evaluation
 
     if len(set(stream)) < len(stream):
         raise ValueError(f"a stream is listed twice: {', '.join(stream)}")
@@ -146,7 +146,7 @@ def _lateness(late: int, columns: Columns) -> str:
 
 
 def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
-    from simulations.evaluation import create
+    from onlinecal.simulations.evaluation import create
 
     if all(source.recorded for source in sources):
         if chosen:

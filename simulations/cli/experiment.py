@@ -9,13 +9,13 @@ from typer import Argument, Exit, Option
 
 from onlinecal.cli.output import answer, notices, table, watched
 from onlinecal.cli.verbs import INTERRUPTED, AsJson, check_folder
+from onlinecal.simulations.cli import Jobs
 from onlinecal.tables.writing import write_table
-from simulations.cli import Jobs
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from simulations.experiments import Experiment
+    from onlinecal.simulations.experiments import Experiment
 
 FIGURES = ("steps", "actions", "classes", "drift")
 MADE_UP = "demo"
@@ -69,8 +69,8 @@ def experiment(
 
     from onlinecal.catalogue import did_you_mean
     from onlinecal.cli.recalibrating.splitting import split_rows
+    from onlinecal.simulations.experiments import Experiment, made_up_table
     from onlinecal.tables.classes import read_table
-    from simulations.experiments import Experiment, made_up_table
 
     wanted = list(dict.fromkeys(figure or FIGURES))
     for name in wanted:
@@ -102,8 +102,8 @@ def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]
     import polars as pl
 
     from onlinecal.plots.style import write_figure
-    from simulations.experiments import play
-    from simulations.plots.experiments import FIGURES as PICTURES
+    from onlinecal.simulations.experiments import play
+    from onlinecal.simulations.plots.experiments import FIGURES as PICTURES
 
     words = f"{name}: splits finished"
     rows: list[dict[str, Any]] = []

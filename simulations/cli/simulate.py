@@ -9,7 +9,7 @@ from typer import Exit, Option
 
 from onlinecal.cli.output import answer, table
 from onlinecal.cli.verbs import CHECK_FAILED, AsJson
-from simulations.cli import Load
+from onlinecal.simulations.cli import Load
 
 
 def forecasters(
@@ -26,7 +26,7 @@ def forecasters(
 
     [bold]onlinecal simulate --forecaster foster:draw=seen --adversary threshold[/bold]
     """
-    from simulations.games import players
+    from onlinecal.simulations.games import players
 
     players.load_all(load or ())
     rows = [
@@ -63,7 +63,7 @@ def adversaries(
 
     [bold]onlinecal simulate --adversary threshold:at=0.3[/bold]
     """
-    from adversaries import describe, describe_multiclass
+    from onlinecal.adversaries import describe, describe_multiclass
 
     rows = describe_multiclass() if several else describe()
     lines = [
@@ -138,8 +138,8 @@ def simulate(
     What forecasts in a file are worth, [bold]onlinecal measure[/bold] says; what recalibrating them live or
     in a table would gain, [bold]onlinecal evaluate[/bold] and [bold]onlinecal recalibrate[/bold].
     """
-    from simulations.games import players
-    from simulations.games.command import Request, simulate_games
+    from onlinecal.simulations.games import players
+    from onlinecal.simulations.games.command import Request, simulate_games
 
     request = Request(classes or (), forecaster or (), adversary, rounds, seed)
     players.load_all(load or ())

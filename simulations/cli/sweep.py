@@ -9,8 +9,8 @@ from typer import Argument, Exit, Option
 
 from onlinecal.cli.output import answer, notices, progress, results, table, watched
 from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED
+from onlinecal.simulations.cli import Jobs, Load
 from onlinecal.texts import number
-from simulations.cli import Jobs, Load
 
 
 def sweep(
@@ -55,9 +55,9 @@ def sweep(
     from joblib import cpu_count
 
     from onlinecal.compiling import Compiled
-    from simulations.sweeps.plan import find_plan, read_plan
-    from simulations.sweeps.playing import Workers, play_games
-    from simulations.sweeps.results import Store
+    from onlinecal.simulations.sweeps.plan import find_plan, read_plan
+    from onlinecal.simulations.sweeps.playing import Workers, play_games
+    from onlinecal.simulations.sweeps.results import Store
 
     plan = read_plan(find_plan(file), load or ())
     if scheduler is not None and backend == "loky":
@@ -116,8 +116,8 @@ def plot(
 
     [bold]onlinecal plot results/arena --figure landscape --adversary coin --measure ece[/bold]
     """
-    from simulations.plots.sweeps import SweepPictures
-    from simulations.sweeps.results import broken_bounds, summarise
+    from onlinecal.simulations.plots.sweeps import SweepPictures
+    from onlinecal.simulations.sweeps.results import broken_bounds, summarise
 
     pictures = SweepPictures.read(folder, figure or (), measure, adversary, load or ())
     with progress() as bar:

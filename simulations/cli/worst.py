@@ -9,14 +9,14 @@ from typer import Exit, Option
 
 from onlinecal.cli.output import answer, notices, table, watched
 from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED, AsJson
+from onlinecal.simulations.cli import Jobs
 from onlinecal.tables.writing import write_whole
 from onlinecal.texts import number
-from simulations.cli import Jobs
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simulations.worst.enumeration import Enumeration, Measure
+    from onlinecal.simulations.worst.enumeration import Enumeration, Measure
 
 
 LONG = 18
@@ -60,7 +60,7 @@ def worst(
     """
     from joblib import cpu_count
 
-    from simulations.games import players
+    from onlinecal.simulations.games import players
 
     players.create(forecaster)
     if minimax:
@@ -85,7 +85,7 @@ def worst(
 
 def _played(forecaster: str, rounds: int, measure: Measure, draws: int, seed: int, jobs: int) -> Enumeration:
     """All games, with a bar; it can be interrupted."""
-    from simulations.worst.enumeration import enumerate_games
+    from onlinecal.simulations.worst.enumeration import enumerate_games
 
     line = "parts of the tree done: {} of {}" if rounds > LONG else ""
     try:
@@ -100,9 +100,9 @@ def _played(forecaster: str, rounds: int, measure: Measure, draws: int, seed: in
 
 def _least(forecaster: str, rounds: int, nodes: int, draws: int, seed: int, as_json: bool) -> None:
     """The bounds of the least worst case for every length, and how far above them the forecaster is."""
+    from onlinecal.simulations.worst.enumeration import enumerate_games
+    from onlinecal.simulations.worst.minimax import MOST_ROUNDS, least_worst
     from onlinecal.validation import check_count
-    from simulations.worst.enumeration import enumerate_games
-    from simulations.worst.minimax import MOST_ROUNDS, least_worst
 
     check_count(rounds, "rounds", most=MOST_ROUNDS)
     every = [least_worst(t, nodes) for t in range(1, rounds + 1)]
@@ -139,7 +139,7 @@ def _write(found: Enumeration, folder: Path) -> list[Path]:
     """worst.json, and worst.png, .svg and .csv; the files to look at."""
     import msgspec
 
-    from simulations.plots.games import WORST_GAME
+    from onlinecal.simulations.plots.games import WORST_GAME
 
     picture = WORST_GAME.write(folder / "worst", found)
     record = folder / "worst.json"

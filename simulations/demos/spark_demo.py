@@ -1,6 +1,6 @@
 """A thousand streams on Spark: forecasts for late outcomes, the same as on one machine.
 
-python -m simulations.demos.spark_demo --out results/demo-spark
+python -m onlinecal.simulations.demos.spark_demo --out results/demo-spark
 
     <out>/events/*.parquet      what is asked and settled; a file is a micro-batch
     <out>/answers               the forecasts; read it with Spark, which knows which files count
@@ -125,7 +125,8 @@ def differences(found: pl.DataFrame, wanted: pl.DataFrame) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Run the demo; 0 done, 1 Spark and one machine differ, 2 the request was wrong."""
     parser = argparse.ArgumentParser(
-        prog="python -m simulations.demos.spark_demo", description="A thousand calibrated streams on Spark."
+        prog="python -m onlinecal.simulations.demos.spark_demo",
+        description="A thousand calibrated streams on Spark.",
     )
     parser.add_argument("--out", type=Path, default=Path("results/demo-spark"), help="a folder of its own")
     parser.add_argument("--keys", type=int, default=1000)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import adversaries
-from adversaries import Adversary
+import onlinecal.adversaries as adversaries
+from onlinecal.adversaries import Adversary
 from onlinecal.catalogue import split_spec
 from onlinecal.cli.output import answer, notices, progress, table
 from onlinecal.cli.verbs import warn
 from onlinecal.compiling import counting
 from onlinecal.remarks import label_remarks, outcome_remarks
+from onlinecal.simulations.games import players
+from onlinecal.simulations.games.measuring import measure_recorded, play_and_measure
 from onlinecal.texts import number
-from simulations.games import players
-from simulations.games.measuring import measure_recorded, play_and_measure
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -138,7 +138,7 @@ def simulate_games(request: Request, folder: Path | None, as_json: bool) -> bool
     every = [game for some in games for game in some]
     pictures: list[Path] = []
     if folder is not None:
-        from simulations.plots.games import write_games, write_simplex_games
+        from onlinecal.simulations.plots.games import write_games, write_simplex_games
 
         if several:
             recorded = not request.classes or first.kind.name in RECORDED

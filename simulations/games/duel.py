@@ -21,7 +21,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from adversaries import Adversary, Phase, replay_labels, replay_sequence
+from onlinecal.adversaries import Adversary, Phase, replay_labels, replay_sequence
 from onlinecal.arrays import Floats
 from onlinecal.compiling import address_of, compiled, kernel_part
 from onlinecal.compiling.instructions import borrowed, called
@@ -107,7 +107,7 @@ class Duel:
 
     @classmethod
     def blank(cls, rounds: int, n_classes: int | None, n_checkpoints: int) -> Duel:
-        """Room for so many rounds; no certificates and no guarantees yet."""
+        """Room for so many rounds of `n_classes`, None of yes and no; no certificates or guarantees yet."""
         shape = rounds if n_classes is None else (rounds, n_classes)
         outcomes = np.empty(rounds, np.uint8 if n_classes is None else np.int64)
         checkpoints = log_spaced(rounds, n_checkpoints)
@@ -186,7 +186,7 @@ def play(
 
     Examples
     --------
-    >>> import adversaries, simulations
+    >>> from onlinecal import adversaries, simulations
     >>> from onlinecal import AlmostOneStepAhead
     >>> duel = simulations.play(AlmostOneStepAhead(horizon=100), adversaries.create("coin"), 100)
     >>> bool(duel.certificates[-1] <= duel.guarantees[-1])

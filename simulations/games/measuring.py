@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from adversaries import Adversary
+from onlinecal.adversaries import Adversary
 from onlinecal.arrays import Floats
 from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
 from onlinecal.measures.summary import best_constant_brier, brier_score, summarize, unkept
-from simulations.games.duel import Duel, play
-from simulations.games.players import Player, finite
+from onlinecal.simulations.games.duel import Duel, play
+from onlinecal.simulations.games.players import Player, finite
 
 OF_WINDOWS = ("window", "window_certificate", "window_guarantee")
 Labels = NDArray[np.int64]

@@ -28,7 +28,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-import adversaries
+import onlinecal.adversaries as adversaries
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Catalogue, Entry, Parameter, split_spec
 from onlinecal.compiling import kernel_part
@@ -43,7 +43,7 @@ from onlinecal.forecasters.simplex.guarantees import MOST_CELLS as MOST_SIMPLEX_
 from onlinecal.forecasters.simplex.input import MOST_SLACK as MOST_SIMPLEX_SLACK
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
 from onlinecal.forecasters.simplex.run import SimplexRun
-from simulations.games.duel import DRAWS
+from onlinecal.simulations.games.duel import DRAWS
 
 Settings = Mapping[str, Any]
 Playable = GridForecaster | baselines.Baseline

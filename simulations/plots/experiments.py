@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from onlinecal.plots import style
-from simulations.experiments import DRIFTS
-from simulations.plots import Drawing
+from onlinecal.simulations.experiments import DRIFTS
+from onlinecal.simulations.plots import Drawing
 
 GAPS = ("mean_gap", "worst_gap")
 MEASURES = (*GAPS, "loss_change")

@@ -20,16 +20,16 @@ from matplotlib.ticker import MaxNLocator
 
 from onlinecal.measures import calibration_distance
 from onlinecal.plots import over_rounds, reliability_diagram, style
+from onlinecal.simulations.evaluation import CALIBRATED, Evaluation
+from onlinecal.simulations.games import players
+from onlinecal.simulations.games.measuring import Game, MeasuredMulticlass
+from onlinecal.simulations.plots import Drawing
+from onlinecal.simulations.plots.multiclass import DISTANCE, TRIANGLE
+from onlinecal.simulations.plots.sweeps import TRAJECTORIES, lines_of
+from onlinecal.simulations.sweeps.results import course_of, results_table
+from onlinecal.simulations.worst.enumeration import Enumeration, replay
 from onlinecal.tables.writing import write_table
 from onlinecal.texts import number
-from simulations.evaluation import CALIBRATED, Evaluation
-from simulations.games import players
-from simulations.games.measuring import Game, MeasuredMulticlass
-from simulations.plots import Drawing
-from simulations.plots.multiclass import DISTANCE, TRIANGLE
-from simulations.plots.sweeps import TRAJECTORIES, lines_of
-from simulations.sweeps.results import course_of, results_table
-from simulations.worst.enumeration import Enumeration, replay
 
 
 def of_games(data: Callable[[Game], pl.DataFrame]) -> Callable[[Sequence[Game]], pl.DataFrame]:

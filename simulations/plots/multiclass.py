@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from onlinecal.arrays import Floats
 from onlinecal.plots import style
 from onlinecal.plots.reliability_diagram import named
-from simulations.games.measuring import Game, MeasuredMulticlass, biases_of
-from simulations.plots import Drawing
-from simulations.plots.sweeps import draw_band, lines_of
+from onlinecal.simulations.games.measuring import Game, MeasuredMulticlass, biases_of
+from onlinecal.simulations.plots import Drawing
+from onlinecal.simulations.plots.sweeps import draw_band, lines_of
 
 
 def prepare_distance(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:

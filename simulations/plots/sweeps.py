@@ -20,9 +20,9 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from onlinecal.plots import style
-from simulations.games import players
-from simulations.plots import Drawing
-from simulations.sweeps.results import LEAST, MEASURES, loaded_files, rates_table, read_table
+from onlinecal.simulations.games import players
+from onlinecal.simulations.plots import Drawing
+from onlinecal.simulations.sweeps.results import LEAST, MEASURES, loaded_files, rates_table, read_table
 
 
 @dataclass(frozen=True)

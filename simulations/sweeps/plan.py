@@ -13,11 +13,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import adversaries
+import onlinecal.adversaries as adversaries
 from onlinecal.catalogue import did_you_mean
 from onlinecal.compiling import modules_digest
+from onlinecal.simulations.games import players
 from onlinecal.validation import check_count, check_positive
-from simulations.games import players
 
 MOST_ROUNDS = 10**9
 PACKAGED = ("demo", "arena")
@@ -40,7 +40,7 @@ class PlannedGame:
         """A name for the result's file: different for different games, and for different rules."""
         own = players.checksum(self.forecaster, self.adversary)
         # it changes with the code that plays and measures: results of older rules do not count
-        code = modules_digest("simulations.sweeps.playing")
+        code = modules_digest("onlinecal.simulations.sweeps.playing")
         text = json.dumps([*asdict(self).values(), code, *([own] if own else [])])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -73,7 +73,7 @@ def find_plan(name: str) -> Path:
     """The file of that name; "demo" and "arena" come with the package, if there is no such file here."""
     path = Path(name)
     if not path.is_file() and name in PACKAGED:
-        return Path(str(files("simulations").joinpath(f"{name}.toml")))
+        return Path(str(files("onlinecal.simulations").joinpath(f"{name}.toml")))
     return path
 
 

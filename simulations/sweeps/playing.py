@@ -19,13 +19,13 @@ from importlib.util import find_spec
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-import adversaries
+import onlinecal.adversaries as adversaries
 from onlinecal.compiling import Compiled, counting
+from onlinecal.simulations.games import players
+from onlinecal.simulations.games.measuring import play_and_measure
+from onlinecal.simulations.sweeps.plan import Plan, PlannedGame
+from onlinecal.simulations.sweeps.results import Finished, Store, versions
 from onlinecal.threads import one_thread
-from simulations.games import players
-from simulations.games.measuring import play_and_measure
-from simulations.sweeps.plan import Plan, PlannedGame
-from simulations.sweeps.results import Finished, Store, versions
 
 Answer = TypeVar("Answer")
 

@@ -42,10 +42,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
+from onlinecal.simulations.games.duel import Duel
+from onlinecal.simulations.games.measuring import OF_WINDOWS, Line, Measured
+from onlinecal.simulations.sweeps.plan import Plan, PlannedGame
 from onlinecal.tables.writing import write_table, write_whole
-from simulations.games.duel import Duel
-from simulations.games.measuring import OF_WINDOWS, Line, Measured
-from simulations.sweeps.plan import Plan, PlannedGame
 
 MEASURES = {"distance": "distance_upper", "ece": "ece", "certificate": "certificate", "regret": "regret"}
 """What is fitted, and the column of results that it is."""

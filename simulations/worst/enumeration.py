@@ -18,18 +18,18 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-import adversaries
+import onlinecal.adversaries as adversaries
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules
 from onlinecal.measures import calibration_distance, expected_calibration_error
 from onlinecal.measures.distance.lattice import path_costs, primitive_steps
+from onlinecal.simulations.games import players
+from onlinecal.simulations.games.duel import play
+from onlinecal.simulations.games.players import Player
+from onlinecal.simulations.sweeps.playing import Workers, work
 from onlinecal.validation import check_choice, check_count
-from simulations.games import players
-from simulations.games.duel import play
-from simulations.games.players import Player
-from simulations.sweeps.playing import Workers, work
 
 Measure = Literal["distance", "ece"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-import adversaries
+from onlinecal import adversaries
 from onlinecal.compiling import compiled
 
 RECORDED = Path(__file__).with_name("recorded.csv")

@@ -8,7 +8,7 @@ import importlib
 import numpy as np
 import pytest
 
-import adversaries
+from onlinecal import adversaries
 from tests.adversaries.play import CASES, cases, made, play_compiled, play_plainly, scripted_game, usual_spec
 from tests.pickles import read_only
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numba.extending import register_jitable
 
-import adversaries
-from adversaries import Kind, Parameter, all_sequences, registry, sequence_chunks
-from adversaries.kinds import mixture
+from onlinecal import adversaries
+from onlinecal.adversaries import Kind, Parameter, all_sequences, registry, sequence_chunks
+from onlinecal.adversaries.kinds import mixture
 from tests import ROOT
 from tests.adversaries.play import play_compiled, play_plainly, scripted_game
 
@@ -166,8 +166,8 @@ def test_a_kind_that_cannot_be_played_is_refused(changes, message):
 
 
 MODULE = """
-from adversaries import Kind, register
-from adversaries.protocol import state_of
+from onlinecal.adversaries import Kind, register
+from onlinecal.adversaries.protocol import state_of
 from numba.extending import register_jitable
 
 @register_jitable

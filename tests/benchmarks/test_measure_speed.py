@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-import adversaries
-from onlinecal import AlmostOneStepAhead, calibration_distance, smooth_calibration_error
+from onlinecal import AlmostOneStepAhead, adversaries, calibration_distance, smooth_calibration_error
 from onlinecal.measures import multiclass_calibration_distance
-from simulations.games.duel import play
-from simulations.games.players import create_player
-from simulations.sweeps.plan import find_plan, read_plan
+from onlinecal.simulations.games.duel import play
+from onlinecal.simulations.games.players import create_player
+from onlinecal.simulations.sweeps.plan import find_plan, read_plan
 from tests.benchmarks.conftest import sort_million, timed
 
 

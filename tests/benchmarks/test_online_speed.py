@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 from river import dummy, linear_model
 
-import adversaries
-from onlinecal import AlmostOneStepAhead, CalibratedClassifier, SimplexAlmostOneStepAhead, recalibrate_stream
-from simulations.games.duel import play
+from onlinecal import (
+    AlmostOneStepAhead,
+    CalibratedClassifier,
+    SimplexAlmostOneStepAhead,
+    adversaries,
+    recalibrate_stream,
+)
+from onlinecal.simulations.games.duel import play
 from tests.benchmarks.conftest import sort_million
 
 ROUNDS, DUEL_ROUNDS, EVENTS = 10**7, 10**6, 10**5

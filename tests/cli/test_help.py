@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 import typer
 
-from simulations.cli.console import app
+from onlinecal.simulations.cli.console import app
 
 
 def verbs(group, name="onlinecal"):
@@ -57,7 +57,7 @@ def test_no_help_waits_for_compilers_tables_or_plots():
     code = (
         "import sys\n"
         "from typer.testing import CliRunner\n"
-        "from simulations.cli.console import app\n"
+        "from onlinecal.simulations.cli.console import app\n"
         f"for name in {list(VERBS)}:\n"
         "    assert CliRunner().invoke(app, [*name.split()[1:], '--help']).exit_code == 0\n"
         f"print([name for name in {heavy} if name in sys.modules])\n"

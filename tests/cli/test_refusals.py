@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simulations.experiments import made_up_table
+from onlinecal.simulations.experiments import made_up_table
 from tests.commands import refused
 
 SEGMENTS = "river:name=ImageSegments"

@@ -19,8 +19,8 @@ from onlinecal.cli.everything import LIBRARY
 from onlinecal.cli.warmup import warmup_with
 from onlinecal.compiling import counting
 from onlinecal.compiling.kernels import kernels
-from simulations.cli.console import usual_games
-from simulations.sweeps.plan import find_plan, read_plan
+from onlinecal.simulations.cli.console import usual_games
+from onlinecal.simulations.sweeps.plan import find_plan, read_plan
 from tests import ROOT
 
 

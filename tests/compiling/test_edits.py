@@ -136,12 +136,12 @@ def test_after_an_edit_what_is_made_of_it_is_compiled_and_nothing_else(played, e
 
 
 def test_a_game_of_a_sweep_is_made_of_what_plays_and_measures_it():
-    modules = modules_of("simulations.sweeps.playing")
+    modules = modules_of("onlinecal.simulations.sweeps.playing")
     assert {
-        "adversaries.kinds.binary",
+        "onlinecal.adversaries.kinds.binary",
         "onlinecal.forecasters.binary.cells",
         "onlinecal.forecasters.simplex.machine.walk",
         "onlinecal.measures.distance.exact",
-        "simulations.games.duel",
+        "onlinecal.simulations.games.duel",
     } <= modules.keys()
     assert not [name for name in modules if name.startswith(("onlinecal.cli", "onlinecal.wrappers"))]

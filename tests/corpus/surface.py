@@ -11,10 +11,8 @@ from typing import Any
 
 import typer
 
-import adversaries
 import onlinecal
-import simulations
-from simulations.cli.console import app
+from onlinecal.simulations.cli.console import app
 
 SURFACE = Path(__file__).with_name("surface.txt")
 
@@ -25,18 +23,17 @@ def surface() -> list[str]:
 
 
 def names() -> Iterator[str]:
-    for package in (onlinecal, adversaries, simulations):
-        inside = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-        public = [info.name for info in inside if info.ispkg or info.name == "onlinecal.reference"]
-        for module in [package, *map(importlib.import_module, public)]:
-            for name in getattr(module, "__all__", ()):
-                yield from described(f"{module.__name__}.{name}", getattr(module, name))
+    inside = pkgutil.walk_packages(onlinecal.__path__, "onlinecal.")
+    public = [info.name for info in inside if info.ispkg or info.name == "onlinecal.reference"]
+    for module in [onlinecal, *map(importlib.import_module, public)]:
+        for name in getattr(module, "__all__", ()):
+            yield from described(f"{module.__name__}.{name}", getattr(module, name))
 
 
 def described(name: str, thing: Any) -> Iterator[str]:
     yield name + (parameters(thing) if callable(thing) else "")
     if isinstance(thing, type):
-        own = (one for one in thing.__mro__ if one.__module__.split(".")[0] in ("onlinecal", "adversaries"))
+        own = (one for one in thing.__mro__ if one.__module__.split(".")[0] == "onlinecal")
         for attribute in sorted({key for one in own for key in vars(one) if not key.startswith("_")}):
             yield f"{name}.{attribute}"
 

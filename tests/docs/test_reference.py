@@ -17,10 +17,9 @@ import pytest
 import typer
 from numpy.typing import ArrayLike, NDArray
 
-import adversaries
 import onlinecal
-from simulations.cli.console import app
-from tests import ROOT
+from onlinecal.simulations.cli.console import app
+from tests import ROOT, source_files
 
 pytest.importorskip("sphinx", reason="needs the extra docs")
 sys.path.insert(0, str(ROOT / "docs" / "site"))
@@ -74,12 +73,11 @@ def test_every_public_name_has_a_page_and_every_package_is_in_the_navigation():
     index = (ROOT / "docs/reference/index.md").read_text()
     assert [name for name in reference.PACKAGES if f"\nnames/{name}\n" not in index] == []
     pages = {id(thing) for thing in NAMES.values()}
-    for package in (onlinecal, adversaries):
-        for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-            if info.ispkg and info.name != "onlinecal.compiling":  # whose names are for the house
-                module = importlib.import_module(info.name)
-                for name in getattr(module, "__all__", []):
-                    assert id(getattr(module, name)) in pages, f"{info.name}.{name}"
+    for info in pkgutil.walk_packages(onlinecal.__path__, "onlinecal."):
+        if info.ispkg and info.name != "onlinecal.compiling":  # whose names are for the house
+            module = importlib.import_module(info.name)
+            for name in getattr(module, "__all__", []):
+                assert id(getattr(module, name)) in pages, f"{info.name}.{name}"
 
 
 FOR_THE_HOUSE = {"Rules", "SimplexRun"}
@@ -101,8 +99,7 @@ def returned(thing) -> set[str]:
 def test_what_public_methods_return_has_a_public_name():
     classes = {
         name
-        for package in reference.OURS
-        for path in (ROOT / package).rglob("*.py")
+        for path in source_files().values()
         for name in re.findall(r"^class ([A-Z]\w+)", path.read_text(), re.M)
     }
     public = {name.rpartition(".")[2] for name in NAMES}

@@ -21,7 +21,7 @@ WRITTEN = [path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "
 GENERATED = [
     "names/onlinecal",
     "names/onlinecal.CalibratedClassifier",
-    "names/adversaries.Step",
+    "names/onlinecal.adversaries.Step",
     "verbs/measure",
 ]
 PAGES = sorted(

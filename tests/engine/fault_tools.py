@@ -14,7 +14,7 @@ import pytest
 from onlinecal.cli.stream import keeping, loop  # noqa: F401  loaded here, not by every copy of this process
 from onlinecal.engine import LedgerError
 from onlinecal.engine.ledger.schema import SUMMED, is_sound, sum_of
-from simulations.cli.console import main
+from onlinecal.simulations.cli.console import main
 from tests.copies import load_command
 from tests.engine.scripts import lines_of, script
 

@@ -58,7 +58,7 @@ def write_load(path, queries, keys):
 
 def command(ledger, *arguments):
     """The command line of a quiet run."""
-    run = "from simulations.cli.console import main; main()"
+    run = "from onlinecal.simulations.cli.console import main; main()"
     return [sys.executable, "-c", run, "stream", "--ledger", str(ledger), "--quiet", *map(str, arguments)]
 
 

@@ -144,7 +144,7 @@ def test_an_engine_that_is_killed_before_any_of_its_statements(folder, step):
 
 STREAM = """
 from onlinecal.engine.engine import Engine
-from simulations.cli.console import main
+from onlinecal.simulations.cli.console import main
 Engine.__init__.__kwdefaults__["window"] = 300
 main()
 """

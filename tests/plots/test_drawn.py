@@ -21,7 +21,7 @@ from onlinecal.plots.recalibrations import (
     draw_scoreboard,
 )
 from onlinecal.plots.reliability_diagram import named, plan_costs, reliability_panels, transport_panels
-from simulations.plots.sweeps import draw_trajectories
+from onlinecal.simulations.plots.sweeps import draw_trajectories
 
 RNG = np.random.default_rng(5)
 P = RNG.random(900)

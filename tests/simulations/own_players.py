@@ -3,9 +3,9 @@
 import numpy as np
 from numba.extending import register_jitable
 
-import adversaries
+from onlinecal import adversaries
 from onlinecal.forecasters.baselines.mixing import Baseline, mixing_rules, new_memory, own, play_one
-from simulations.games import players
+from onlinecal.simulations.games import players
 
 
 @register_jitable

@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 import onlinecal
-from onlinecal import AlmostOneStepAhead, CalibratedClassifier, SimplexAlmostOneStepAhead
+from onlinecal import AlmostOneStepAhead, CalibratedClassifier, SimplexAlmostOneStepAhead, adversaries
 from onlinecal.recalibration import (
     BoostedRecalibrator,
     GroupRecalibrator,
@@ -26,6 +26,7 @@ from onlinecal.recalibration import (
     TemperatureScaling,
 )
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
+from onlinecal.simulations import play
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
@@ -78,6 +79,7 @@ OF = {
     "recalibrate_stream": {"probabilities": FORECASTS, "groups": np.arange(N) % 2},
     "GroupRecalibrator": {"y": OUTCOMES},
     "SimplexAlmostOneStepAhead.replay": {"outcomes": LABELS, "hints": TABLE},
+    "replay_labels": {"hints": TABLE},
 }
 """Columns of one function that are others than its arguments of these names are elsewhere."""
 SETTINGS = {
@@ -136,6 +138,7 @@ def updated(kind: type) -> Callable[..., Any]:
 METHODS: dict[str, Callable[..., Any]] = {
     "AlmostOneStepAhead.replay": replayed(lambda: AlmostOneStepAhead(hints=True)),
     "SimplexAlmostOneStepAhead.replay": replayed(lambda: SimplexAlmostOneStepAhead(3, hints=True)),
+    "play": lambda hints: play(AlmostOneStepAhead(hints=True), adversaries.create("coin"), N, hints),
     "TemperatureScaling": fitted(TemperatureScaling),
     "LpRecalibrator": fitted(LpRecalibrator),
     "GroupRecalibrator": of_groups,

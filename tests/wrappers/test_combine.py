@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 from river import naive_bayes
 
-from adversaries import misleading_hints
 from onlinecal import (
     AlmostOneStepAhead,
     CombinedClassifier,
@@ -15,6 +14,7 @@ from onlinecal import (
     combine_forecasts,
     recalibrate_stream,
 )
+from onlinecal.adversaries import misleading_hints
 from onlinecal.steering.combining import LATE, ticket_size
 from onlinecal.steering.replaying import Schedule
 from onlinecal.wrappers.strategies.projection import Projection

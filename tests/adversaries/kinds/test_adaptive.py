@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adversaries import create
 from onlinecal import AlmostOneStepAhead
+from onlinecal.adversaries import create
 from tests.adversaries.play import play_plainly, scripted_game
 
 probabilities = st.floats(0.0, 1.0)

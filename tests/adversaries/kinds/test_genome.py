@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adversaries import Genome, create, stored_champions
 from onlinecal import AlmostOneStepAhead, calibration_distance
+from onlinecal.adversaries import Genome, create, stored_champions
 
 words = st.text("01", min_size=1, max_size=24)
 genomes = st.lists(st.tuples(st.integers(1, 50), words), min_size=1, max_size=12).map(

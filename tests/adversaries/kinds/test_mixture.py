@@ -10,12 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numba.core import config
 
-from adversaries import create
-from adversaries.kinds import mixture
-from adversaries.kinds.binary import boundary_hugger_step, coin_step, threshold_step
-from adversaries.protocol import BELOW_ONE
+from onlinecal.adversaries import create
+from onlinecal.adversaries.kinds import mixture
+from onlinecal.adversaries.kinds.binary import boundary_hugger_step, coin_step, threshold_step
+from onlinecal.adversaries.protocol import BELOW_ONE
 from onlinecal.compiling import address_of
-from simulations.games.duel import STEP, kernel_of
+from onlinecal.simulations.games.duel import STEP, kernel_of
 from tests.adversaries.play import RECORDED, play_compiled, play_plainly, scripted_game
 
 T = 400

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from adversaries import create_multiclass, replay_labels, replay_river_labels, replay_table
+from onlinecal.adversaries import create_multiclass, replay_labels, replay_river_labels, replay_table
 
 
 def counts(spec, k, rounds=20_000, **settings):
@@ -36,7 +36,7 @@ def test_frequencies_are_what_the_settings_say():
 
 @pytest.mark.parametrize("k", [2, 3, 10])
 def test_the_drift_starts_in_the_middle_and_moves_continuously_over_the_simplex(k):
-    from adversaries.kinds.several import move, path_state
+    from onlinecal.adversaries.kinds.several import move, path_state
 
     state = path_state(k, 50.0)
     points = np.array([move(state, t, k).copy() for t in range(20_000)])

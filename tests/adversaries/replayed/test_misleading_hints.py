@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from adversaries import misleading_hints
 from onlinecal import AlmostOneStepAhead
+from onlinecal.adversaries import misleading_hints
 from onlinecal.forecasters.binary.cells import HIGH, LOW, REPORTS
 from onlinecal.forecasters.binary.uniform import FREED
 

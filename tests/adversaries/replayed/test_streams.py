@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from adversaries import create, replay_file, replay_river, replay_sequence
+from onlinecal.adversaries import create, replay_file, replay_river, replay_sequence
 from tests.adversaries.play import GIVEN, RECORDED, play_compiled, play_plainly, scripted_game
 
 ROWS = [
@@ -166,10 +166,13 @@ def test_what_is_missing_or_wrong_is_said(spec, message):
 
 def test_importing_and_describing_stay_light_independent_and_read_no_file_and_no_dataset():
     script = (
-        "import sys, adversaries; from adversaries.kinds import genome; rows = adversaries.describe()\n"
+        "import sys\n"
+        "from onlinecal import adversaries\n"
+        "from onlinecal.adversaries.kinds import genome\n"
+        "rows = adversaries.describe()\n"
         "assert any(row['parameters'] == 'name=(required)' for row in rows)\n"
         "assert genome.stored_champions.cache_info().currsize == 0\n"
-        "heavy = {'polars', 'river', 'onlinecal.forecasters', 'simulations', 'sklearn'}\n"
+        "heavy = {'polars', 'river', 'onlinecal.forecasters', 'onlinecal.simulations', 'sklearn'}\n"
         "sys.exit(bool(heavy & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

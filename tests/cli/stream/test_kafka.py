@@ -355,7 +355,7 @@ def killed(cluster, topics, ledger, kills, rng):
     events, answers = topics
     code = (
         "from onlinecal.engine.engine import Engine\n"
-        "from simulations.cli.console import main\n"
+        "from onlinecal.simulations.cli.console import main\n"
         "Engine.__init__.__kwdefaults__['window'] = 300\n"
         "main()\n"
     )

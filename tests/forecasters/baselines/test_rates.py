@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import adversaries
-from onlinecal import calibration_distance, expected_calibration_error
+from onlinecal import adversaries, calibration_distance, expected_calibration_error
 from onlinecal.forecasters import baselines
-from simulations.games.duel import play
+from onlinecal.simulations.games.duel import play
 from tests.forecasters.baselines.games import BASELINES, DETERMINISTIC, RANDOMISED, parameters
 from tests.forecasters.configurations import sequences
 from tests.properties import examples

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from adversaries import create
 from onlinecal import AlmostOneStepAhead, calibration_distance
-from simulations.games.duel import play
+from onlinecal.adversaries import create
+from onlinecal.simulations.games.duel import play
 
 ROUNDS = (10**4, 10**5, 10**6)
 

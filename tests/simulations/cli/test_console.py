@@ -12,8 +12,8 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from simulations.cli.console import app
-from simulations.sweeps.results import Store
+from onlinecal.simulations.cli.console import app
+from onlinecal.simulations.sweeps.results import Store
 from tests.commands import refused, run
 
 COMMAND = [sys.executable, "-m", "onlinecal"]

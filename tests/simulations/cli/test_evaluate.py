@@ -11,8 +11,8 @@ from river import datasets, linear_model, metrics, naive_bayes, preprocessing
 
 from onlinecal import CalibratedClassifier, expected_calibration_error
 from onlinecal.metrics import Brier
-from simulations import evaluation as sources
-from simulations.evaluation import evaluate
+from onlinecal.simulations import evaluation as sources
+from onlinecal.simulations.evaluation import evaluate
 from tests.commands import record, refused, run
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simulations.games.measuring import MeasuredMulticlass
+from onlinecal.simulations.games.measuring import MeasuredMulticlass
 from tests.commands import record, refused, run
 
 

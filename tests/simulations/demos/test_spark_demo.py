@@ -7,7 +7,7 @@ import sys
 import polars as pl
 import pytest
 
-from simulations.demos.spark_demo import differences, main, make_events, write_events
+from onlinecal.simulations.demos.spark_demo import differences, main, make_events, write_events
 
 
 def test_every_outcome_comes_once_and_after_its_query():
@@ -46,7 +46,7 @@ def test_a_different_bit_is_found():
 def test_the_demo_agrees_with_one_machine(tmp_path):
     pytest.importorskip("pyspark", reason="the Spark demo needs onlinecal[spark]")
     options = ["--out", tmp_path / "demo", "--keys", "30", "--rounds", "40"]
-    command = [sys.executable, "-m", "simulations.demos.spark_demo", *options]
+    command = [sys.executable, "-m", "onlinecal.simulations.demos.spark_demo", *options]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "all 1,200 forecasts equal, bit for bit" in run.stdout

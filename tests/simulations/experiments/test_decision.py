@@ -14,10 +14,10 @@ from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.temperature import TemperatureScaling
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
+from onlinecal.simulations import experiments
+from onlinecal.simulations.cli import experiment
+from onlinecal.simulations.plots.experiments import FIGURES
 from onlinecal.tables.classes import Part
-from simulations import experiments
-from simulations.cli import experiment
-from simulations.plots.experiments import FIGURES
 from tests.commands import run
 
 LOSSES = 40

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numba.extending import register_jitable
 
-import adversaries
-from adversaries import Adversary, Kind, Phase
-from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
+from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead, adversaries
+from onlinecal.adversaries import Adversary, Kind, Phase
 from onlinecal.forecasters import FosterForecaster
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import DONE
@@ -18,10 +17,10 @@ from onlinecal.forecasters.simplex.guarantees import FOREVER
 from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine.memory import LIMIT, certificate, enlarged
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
-from simulations.games import duel as duel_module
-from simulations.games import players
-from simulations.games.duel import log_spaced, play
-from simulations.games.players import OF_SEVERAL, Baseline, create_player
+from onlinecal.simulations.games import duel as duel_module
+from onlinecal.simulations.games import players
+from onlinecal.simulations.games.duel import log_spaced, play
+from onlinecal.simulations.games.players import OF_SEVERAL, Baseline, create_player
 
 ROUNDS = 700
 

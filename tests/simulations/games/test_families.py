@@ -5,16 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import adversaries
-from adversaries import registry
-from onlinecal import AlmostOneStepAhead
+from onlinecal import AlmostOneStepAhead, adversaries
+from onlinecal.adversaries import registry
 from onlinecal.forecasters import ConstantForecaster
-from simulations.games import players
-from simulations.games.players import Family
-from simulations.plots.sweeps import SweepPictures
-from simulations.sweeps.plan import PlannedGame, make_plan, read_plan
-from simulations.sweeps.playing import Workers, play_games
-from simulations.sweeps.results import Store, loaded_files, read_table
+from onlinecal.simulations.games import players
+from onlinecal.simulations.games.players import Family
+from onlinecal.simulations.plots.sweeps import SweepPictures
+from onlinecal.simulations.sweeps.plan import PlannedGame, make_plan, read_plan
+from onlinecal.simulations.sweeps.playing import Workers, play_games
+from onlinecal.simulations.sweeps.results import Store, loaded_files, read_table
 from tests import ROOT
 
 EVERY_KIND = [
@@ -176,7 +175,7 @@ def test_loading_twice_executes_once(tmp_path):
     assert players.load(path).loaded == ["anew"]
 
 
-SIGN = "from simulations.games import players\nplayers.register(players.Family('sign', '', None))\n"
+SIGN = "from onlinecal.simulations.games import players\nplayers.register(players.Family('sign', '', None))\n"
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-import adversaries
-from onlinecal import calibration_distance, expected_calibration_error
+from onlinecal import adversaries, calibration_distance, expected_calibration_error
 from onlinecal.measures.distance.levels import is_perfectly_calibrated
-from simulations.games import players
-from simulations.games.duel import play
-from simulations.games.measuring import brier_scores, measure_recorded, play_and_measure
-from simulations.games.players import create_player
-from simulations.plots import multiclass as pictures
+from onlinecal.simulations.games import players
+from onlinecal.simulations.games.duel import play
+from onlinecal.simulations.games.measuring import brier_scores, measure_recorded, play_and_measure
+from onlinecal.simulations.games.players import create_player
+from onlinecal.simulations.plots import multiclass as pictures
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from river import dummy
 
-import adversaries
-import simulations
-from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
+from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead, adversaries, simulations
 from onlinecal.forecasters import ConstantForecaster, FosterForecaster
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*plays in the interpreter")

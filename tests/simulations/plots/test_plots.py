@@ -8,17 +8,17 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-import adversaries
+from onlinecal import adversaries
 from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
 from onlinecal.plots.style import looks, moments_of, spread
-from simulations.games import players
-from simulations.games.measuring import measure_recorded, play_and_measure
-from simulations.plots import sweeps
-from simulations.plots.games import draw_film, film_frames, prepare_film
-from simulations.plots.sweeps import FIGURES, GROWTH_FIGURES, SweepPictures, bound_curve, figure_of
-from simulations.sweeps.plan import make_plan
-from simulations.sweeps.playing import play_games
-from simulations.sweeps.results import MEASURES, Store, rates_table, read_table, summarise
+from onlinecal.simulations.games import players
+from onlinecal.simulations.games.measuring import measure_recorded, play_and_measure
+from onlinecal.simulations.plots import sweeps
+from onlinecal.simulations.plots.games import draw_film, film_frames, prepare_film
+from onlinecal.simulations.plots.sweeps import FIGURES, GROWTH_FIGURES, SweepPictures, bound_curve, figure_of
+from onlinecal.simulations.sweeps.plan import make_plan
+from onlinecal.simulations.sweeps.playing import play_games
+from onlinecal.simulations.sweeps.results import MEASURES, Store, rates_table, read_table, summarise
 
 PNG = b"\x89PNG\r\n"
 

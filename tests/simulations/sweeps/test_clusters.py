@@ -16,10 +16,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from simulations.sweeps import playing
-from simulations.sweeps.plan import read_plan
-from simulations.sweeps.playing import Workers, play_games, work
-from simulations.sweeps.results import TABLES, Store, read_table
+from onlinecal.simulations.sweeps import playing
+from onlinecal.simulations.sweeps.plan import read_plan
+from onlinecal.simulations.sweeps.playing import Workers, play_games, work
+from onlinecal.simulations.sweeps.results import TABLES, Store, read_table
 from tests.commands import run
 
 distributed = pytest.importorskip("distributed")

@@ -12,11 +12,11 @@ import math
 import polars as pl
 import pytest
 
-import adversaries
-from simulations.games import players
-from simulations.sweeps.plan import find_plan, make_plan, read_plan
-from simulations.sweeps.playing import Workers, play_games
-from simulations.sweeps.results import Store, broken_bounds, fit, rates_table, read_table
+from onlinecal import adversaries
+from onlinecal.simulations.games import players
+from onlinecal.simulations.sweeps.plan import find_plan, make_plan, read_plan
+from onlinecal.simulations.sweeps.playing import Workers, play_games
+from onlinecal.simulations.sweeps.results import Store, broken_bounds, fit, rates_table, read_table
 
 FACTORS = {"sign": 1.75, "balanced": 1, "nested": math.sqrt(3), "adaptive": math.sqrt(3)}
 OTHERS = ["constant", "running-mean", "drift-corrected"]

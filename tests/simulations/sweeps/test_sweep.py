@@ -10,11 +10,19 @@ import polars as pl
 import pytest
 from scipy.stats import linregress
 
-import adversaries
-from simulations.games.players import FAMILIES
-from simulations.sweeps.plan import find_plan, make_plan, read_plan
-from simulations.sweeps.playing import Workers, in_playing_order, play_games, work
-from simulations.sweeps.results import LEAST, Store, broken_bounds, fit, rates_table, read_table, summarise
+from onlinecal import adversaries
+from onlinecal.simulations.games.players import FAMILIES
+from onlinecal.simulations.sweeps.plan import find_plan, make_plan, read_plan
+from onlinecal.simulations.sweeps.playing import Workers, in_playing_order, play_games, work
+from onlinecal.simulations.sweeps.results import (
+    LEAST,
+    Store,
+    broken_bounds,
+    fit,
+    rates_table,
+    read_table,
+    summarise,
+)
 
 SMALL = {"forecasters": ["sign"], "adversaries": ["coin"], "rounds": [10]}
 

@@ -14,14 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adversaries import all_sequences
+from onlinecal.adversaries import all_sequences
 from onlinecal.measures import calibration_distance, expected_calibration_error
-from simulations.games import players
-from simulations.plots import games as picture
-from simulations.worst import minimax
-from simulations.worst.enumeration import Enumeration, WorstGame, _worse, enumerate_games, replay
-from simulations.worst.enumeration import _Best as Best
-from simulations.worst.minimax import Relaxation, calibrated_sequences, least_worst, stored, worst_distance
+from onlinecal.simulations.games import players
+from onlinecal.simulations.plots import games as picture
+from onlinecal.simulations.worst import minimax
+from onlinecal.simulations.worst.enumeration import Enumeration, WorstGame, _worse, enumerate_games, replay
+from onlinecal.simulations.worst.enumeration import _Best as Best
+from onlinecal.simulations.worst.minimax import (
+    Relaxation,
+    calibrated_sequences,
+    least_worst,
+    stored,
+    worst_distance,
+)
 from tests.commands import record, run
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adversaries import misleading_hints
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier
+from onlinecal.adversaries import misleading_hints
 from onlinecal.wrappers.strategies import buckets
 from onlinecal.wrappers.strategies.buckets import SplittingBuckets
 from onlinecal.wrappers.strategies.projection import Projection
