@@ -255,16 +255,20 @@ def check_probability_rows(
 
 
 def check_labels(
-    labels: ArrayLike, n_classes: int, name: str = "labels", for_text: str = ": number the classes first"
+    labels: ArrayLike,
+    n_classes: int | None,
+    name: str = "labels",
+    for_text: str = ": number the classes first",
 ) -> NDArray[np.int64]:
-    """Class numbers of shape (n,), whole numbers from 0 to n_classes - 1, as int64.
+    """Class numbers of shape (n,), whole numbers from 0 to n_classes - 1, as int64; None: however many.
 
     `for_text` says what to do about names of classes, for the error.
     """
-    array, rule = check_vector(labels, name), f"{name} must be class numbers 0..{n_classes - 1}"
+    array = check_vector(labels, name)
+    rule = f"{name} must be class numbers " + ("from 0 on" if n_classes is None else f"0..{n_classes - 1}")
     if array.dtype.kind not in "iufb":
         array = as_numbers(array, rule, for_text)
-    bad = ~((array >= 0) & (array < n_classes))
+    bad = ~((array >= 0) & (array < (FIRST_INEXACT_FLOAT if n_classes is None else n_classes)))
     if array.dtype.kind == "f":
         bad |= array != np.floor(array)
     hint = _code_hint(array, name) if n_classes == 2 else ""

@@ -107,7 +107,7 @@ class Duel:
 
     @classmethod
     def blank(cls, rounds: int, n_classes: int | None, n_checkpoints: int) -> Duel:
-        """Room for so many rounds of `n_classes`, None of yes and no; no certificates or guarantees yet."""
+        """Room for so many rounds of `n_classes`, None for yes and no, and `n_checkpoints` without bounds."""
         shape = rounds if n_classes is None else (rounds, n_classes)
         outcomes = np.empty(rounds, np.uint8 if n_classes is None else np.int64)
         checkpoints = log_spaced(rounds, n_checkpoints)

@@ -104,8 +104,8 @@ def test_recorded_labels_are_played_once_and_in_order():
 @pytest.mark.parametrize(
     "labels, hints, message",
     [
-        ([], None, "at least one"),
-        ([0, -1], None, r"class numbers 0..1, got -1 at row 1"),
+        ([], None, "labels is empty"),
+        ([0, -1], None, "class numbers from 0 on, got -1 at row 1"),
         ([0, 2], [[0.5, 0.5], [0.5, 0.5]], r"class numbers 0..1, got 2 at row 1"),
         ([0, 1], [[0.5, 0.5]], r"hints must be probabilities of shape \(2, classes\), got shape \(1, 2\)"),
         ([0, 1], [[0.5, 0.5], [0.5, 0.6]], "hints must be probabilities with sum 1, .* at row 1"),
