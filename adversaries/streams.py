@@ -29,12 +29,14 @@ from onlinecal.adversaries.protocol import (
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import Parameter, did_you_mean
 from onlinecal.tables.columns import (
+    as_numbers,
     check_labels,
     check_outcomes,
     check_probabilities,
     check_same_length,
     refuse,
 )
+from onlinecal.tables.frames import as_array
 from onlinecal.tables.rounds import read_rounds
 from onlinecal.validation import check_count, check_number
 
@@ -246,24 +248,20 @@ def replay_labels(
         For labels that are not class numbers, or hints that are not class probabilities for them; the error
         names the value and its row, counting from 0.
     """
-    numbers = np.asarray(labels)
-    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
-        raise ValueError(
-            f"labels must be a column of class numbers, at least one, got {numbers.dtype} of "
-            f"shape {numbers.shape}"
-        )
+    most = None if n_classes is None else check_count(n_classes, "n_classes", least=2)
+    numbers = check_labels(labels, most)
     guide = None if hints is None else _hints(hints, len(numbers))
-    k = n_classes or (max(2, int(numbers.max()) + 1) if guide is None else guide.shape[1])
+    k = most or (max(2, int(numbers.max()) + 1) if guide is None else guide.shape[1])
     if guide is not None and guide.shape[1] != k:
         raise ValueError(f"hints must have {k} columns, one for each class, got {guide.shape[1]}")
     return Stream(name, check_labels(numbers, k).copy(), guide, None, k, tuple(range(k)))
 
 
 def _hints(hints: ArrayLike, rounds: int) -> Floats:
-    table = np.asarray(hints)
-    if table.ndim != 2 or table.shape[0] != rounds or table.shape[1] < 2 or table.dtype.kind not in "iuf":
+    table = as_array(hints, "hints", "a table", "a table with rows of equal length")
+    if table.ndim != 2 or table.shape[0] != rounds or table.shape[1] < 2:
         raise ValueError(f"hints must be probabilities of shape ({rounds}, classes), got shape {table.shape}")
-    table = table.astype(np.float64)
+    table = as_numbers(table, "hints must be probabilities")
     sums = table.sum(axis=1)
     bad = ~((table >= 0.0).all(axis=1) & (np.abs(sums - 1.0) <= 1e3 * FORECAST_SUM_TOLERANCE))
     refuse(bad, table, "hints must be probabilities with sum 1")
