@@ -43,7 +43,17 @@ class ParkedOutcome(NamedTuple):
 
 
 class ParkingCounts(Struct):
-    """How many outcomes wait for their queries, have settled their forecasts, or were dropped, by reason."""
+    """What has become of the outcomes that came before their queries.
+
+    Attributes
+    ----------
+    waiting
+        How many wait for their queries.
+    settled
+        How many have settled the forecasts of their queries, which came.
+    dropped
+        How many were given up, by reason.
+    """
 
     waiting: int = 0
     settled: int = 0

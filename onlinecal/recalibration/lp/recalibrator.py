@@ -332,7 +332,7 @@ class LpRecalibrator(StartedRecalibrator):
         return asked == ("none", 1.0, 0.0, math.inf, "constant")
 
     def settings_for(self, n_classes: int, n_rows: float = math.inf) -> SampleComplexity:
-        """Check the parameters, set those used for `n_rows` rows, and return what the guarantee needs."""
+        """Check the parameters, set those used for `n_rows` rows of `n_classes`; what the guarantee needs."""
         self._check_parameters()
         self.within_: Within = self.within or ("shift" if self.estimation == "plug-in" else "constant")
         tolerance, n_levels = self.tolerance, self.n_levels
