@@ -28,7 +28,7 @@ from onlinecal.compiling.instructions import borrowed, called
 from onlinecal.forecasters import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules, check_expected
-from onlinecal.forecasters.simplex.input import Outcomes, normalised
+from onlinecal.forecasters.simplex.input import ClassOutcomes, normalised
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
 from onlinecal.forecasters.simplex.run import SimplexRun, replayed
 from onlinecal.tables.columns import check_probabilities, check_probability_rows
@@ -257,7 +257,7 @@ def _replay(forecaster: AlmostOneStepAhead | SimplexRun, outcomes: NDArray[Any],
     if isinstance(forecaster, AlmostOneStepAhead):
         forecaster.replay(outcomes, guide if len(guide) else None)
     else:
-        numbers = Outcomes.of_numbers(np.asarray(outcomes, np.int64), len(forecaster.numbers))
+        numbers = ClassOutcomes.of_numbers(np.asarray(outcomes, np.int64), len(forecaster.numbers))
         replayed(forecaster, numbers, guide, charged=False)
 
 

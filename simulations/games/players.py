@@ -38,7 +38,7 @@ from onlinecal.forecasters.binary.cells import REPORTS
 from onlinecal.forecasters.binary.choice import MOST_CELLS, MOST_SLACK, RULES, Grid, Rule
 from onlinecal.forecasters.binary.grid import GridForecaster
 from onlinecal.forecasters.binary.windows import MOST_WINDOW
-from onlinecal.forecasters.simplex.almost_one_step_ahead import REPORTS as SIMPLEX_REPORTS
+from onlinecal.forecasters.simplex.almost_one_step_ahead import SIMPLEX_REPORTS
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS as MOST_SIMPLEX_CELLS
 from onlinecal.forecasters.simplex.input import MOST_SLACK as MOST_SIMPLEX_SLACK
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules

@@ -22,10 +22,10 @@ from onlinecal.engine.keys.lanes import (
     inflated,
     shared_out,
 )
-from onlinecal.forecasters.simplex.almost_one_step_ahead import Grid, SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex.almost_one_step_ahead import SimplexAlmostOneStepAhead, SimplexGrid
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, MOST_PARTS, outcome_of, soft_of
 from onlinecal.forecasters.simplex.machine.cells import Cell, check_cell
-from onlinecal.forecasters.simplex.machine.memory import USED
+from onlinecal.forecasters.simplex.machine.memory import RECORDS_USED
 from onlinecal.forecasters.simplex.machine.windows import certificate_of_last, most_of_window
 from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.restoring import require
@@ -73,7 +73,7 @@ class SimplexLane(SimplexRun, Lane):
     @property
     def size(self) -> int:
         """An upper estimate of the bytes that it takes of a state: frames, points and window."""
-        k, points = len(self.labels), int(self.memory[USED]) if len(self.memory) else 0
+        k, points = len(self.labels), int(self.memory[RECORDS_USED]) if len(self.memory) else 0
         return 512 + 3 * k * k + (32 + 6 * k) * points + 4 * len(self.table)
 
     def window_certificate_at(self, now: int) -> float:
@@ -172,7 +172,7 @@ class SimplexKind(ClassLabels):
         super().__init__(classes, most)
         self.shared = shared
         tuned = hints and not {"report", "n_cells", "horizon", "window"}.intersection(parameters)
-        grid: Grid = "adaptive" if tuned else "nested"
+        grid: SimplexGrid = "adaptive" if tuned else "nested"
         self.model = SimplexAlmostOneStepAhead(labels=classes, hints=hints, grid=grid, **parameters)
 
     def hint_of(self, hint: Any) -> dict[str, float] | None:

@@ -14,7 +14,7 @@ from onlinecal.forecasters.rules import check_expected, check_hints
 from onlinecal.forecasters.simplex.guarantees import MOST_CELLS, reach
 from onlinecal.forecasters.simplex.input import (
     MOST_CLASSES,
-    Outcomes,
+    ClassOutcomes,
     Soft,
     check_distributions,
     check_labels,
@@ -30,10 +30,10 @@ from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.tables.frames import as_array
 from onlinecal.validation import check_choice, check_count, check_order
 
-Report = Literal["barycentre", "hint"]
-REPORTS: tuple[Report, ...] = get_args(Report)
-Grid = Literal["nested", "adaptive"]
-NO_HINT = np.empty(0)
+SimplexReport = Literal["barycentre", "hint"]
+SIMPLEX_REPORTS: tuple[SimplexReport, ...] = get_args(SimplexReport)
+SimplexGrid = Literal["nested", "adaptive"]
+NO_HINT_VECTOR = np.empty(0)
 NO_HINTS = np.empty((0, 0))
 
 
@@ -60,31 +60,32 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         Fixes the grid: probabilities are multiples of 1/n_cells at the vertices.
     horizon
         Chooses the grid with the smallest guarantee for that many rounds (a power of two while classes are
-        being discovered); a GuaranteeWarning tells if it says nothing. Without n_cells and horizon grids
-        are nested, m = 1, 2, 4, ..., and the guarantee holds at all times.
+        being discovered). If the guarantee is no better than the trivial one, there is a GuaranteeWarning.
+        Without n_cells and horizon grids are nested, m = 1, 2, 4, ..., and the guarantee holds at all times.
     slack
         How far a point's biases may go to follow a hint, at least 1 - 1/(2k - 2) (1 if classes are
-        discovered). None: the labels heed no hint, and the guarantee is the smallest; with hints=True it is
-        4 sqrt(1 + D) unless a report is named, where D is the most other forecasts that were open.
+        discovered). None: labels do not depend on hints, and the guarantee is the smallest. But with
+        hints=True, unless a report is named, the slack then is 4 sqrt(1 + D), where D is the most other
+        forecasts that were open.
     labels
         The labels, if known in advance and not 0, ..., n_classes - 1.
     report
-        What to announce: the "barycentre" of the cell, or the "hint" itself, or else the point of the cell
-        whose log loss is least if the hint is right; that needs hints=True. None: the barycentre, and with
-        hints=True the hint; with slack None grids are then finer, too.
+        What to announce: the "barycentre" of the cell; or the "hint" itself, and if it is not in the cell the
+        point of the cell whose log loss is least if the hint is right, which needs hints=True. None: the
+        barycentre, and with hints=True the hint; with slack None grids are then finer, too.
     grid
-        Without n_cells and horizon: "nested", or "adaptive", finer where few points are in use, with far
-        smaller certificates and a guarantee 2k + 4 larger (for k classes in all; and by what classes that
-        join leave behind). It is nested once labels are late.
+        Without n_cells and horizon: "nested", or "adaptive", which is finer where few points are in use. It
+        has far smaller certificates, and a guarantee that is larger by 2k + 4 for k classes in all, and by
+        what classes that join later leave behind. It is nested once labels are late.
     window
         Keep a certificate of the last so many settled rounds, too; at most 2^24, for known classes. Without
         n_cells and horizon the grid is then the fixed one that is best for windows of that length, and the
         guarantee of all rounds together grows as fast as the rounds.
     hints
-        Whether rounds may have hints. True: slack, report and grids are, where nobody sets them, what costs
-        hints least skill, from the first round on, for a larger guarantee. A round without a hint is then
-        announced as without hints=True: as the barycentre of the current cell, which at first is one near
-        equal probabilities. False: hints are refused.
+        Whether rounds may have hints. True: slack, report and grids that nobody sets are chosen such that
+        hints lose least skill, from the first round on, for a larger guarantee. A round without a hint is
+        announced as without hints=True: as the barycentre of the current cell, which at first is near equal
+        probabilities. False: hints are refused.
 
     Attributes
     ----------
@@ -118,7 +119,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     problem: the labels. docs/theory-simplex.md has the proofs.
     """
 
-    grid: Grid = "nested"
+    grid: SimplexGrid = "nested"
     window: int | None = None
 
     def __init__(
@@ -128,14 +129,14 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         horizon: int | None = None,
         slack: float | None = None,
         labels: Sequence[Any] | None = None,
-        report: Report | None = None,
-        grid: Grid = "nested",
+        report: SimplexReport | None = None,
+        grid: SimplexGrid = "nested",
         window: int | None = None,
         hints: bool = False,
     ) -> None:
-        check_choice(REPORTS[0] if report is None else report, REPORTS, "report")
+        check_choice(SIMPLEX_REPORTS[0] if report is None else report, SIMPLEX_REPORTS, "report")
         check_hints(hints, report)
-        check_choice(grid, get_args(Grid), "grid")
+        check_choice(grid, get_args(SimplexGrid), "grid")
         if n_classes is not None:
             n_classes = check_count(n_classes, "n_classes", most=MOST_CLASSES)
         if n_cells is not None:
@@ -151,9 +152,9 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         check_slack(slack, len(known))
         if window is not None and not known:
             raise ValueError(f"window={window} needs n_classes or labels, got neither")
-        if grid == "adaptive" and not (n_cells is horizon is window is None):
-            told = f"n_cells={n_cells!r}, horizon={horizon!r}, window={window!r}"
-            raise ValueError(f"grid 'adaptive' tunes itself: it does not go with {told}")
+        if grid == "adaptive" and (n_cells is not None or horizon is not None or window is not None):
+            settings = f"n_cells={n_cells!r}, horizon={horizon!r}, window={window!r}"
+            raise ValueError(f"grid 'adaptive' tunes itself: it does not go with {settings}")
         self.n_classes, self.n_cells, self.horizon, self.window = n_classes, n_cells, horizon, window
         self.slack, self.labels, self.report, self.grid, self.hints = slack, labels, report, grid, hints
         self._known = known
@@ -178,7 +179,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the round that `predict_proba_one` answers; the features x are not looked at.
 
-        y is a label, or a soft label as in `observe`. Raises ValueError, and learns nothing, when it is
+        y is a label, or a soft label as in `observe`. Raises ValueError, and learns nothing, if it is
         neither.
         """
         run = self._run
@@ -188,7 +189,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
             outcome = outcome_of(y, run.numbers, run.fixed, "y")
             if isinstance(outcome, Soft):
                 newcomers = {0: outcome.newcomers} if outcome.newcomers else {}
-                replayed(run, Outcomes.of_vectors(outcome.vector[None], newcomers), NO_HINTS, False)
+                replayed(run, ClassOutcomes.of_vectors(outcome.vector[None], newcomers), NO_HINTS, False)
             elif outcome in run.numbers:
                 run.advance(run.numbers[outcome])
             else:
@@ -200,16 +201,16 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     def forecast(self, hint: Mapping[Any, float] | Sequence[float] | None = None) -> SimplexForecast:
         """Issue a forecast; `observe` settles it.
 
-        With a hint, one probability a class (a dict by label, or a sequence in the order of `classes`), a
-        cell near it is announced. Its sum may miss 1 by 1e-6; it is divided by it. ValueError for any other,
-        and for one to a forecaster that was made without hints=True; while no class is known only {} and None
-        will do.
+        With a hint, a cell near it is announced. A hint has one probability for each class (a dict by label,
+        or a sequence in the order of `classes`), with a sum within 1e-6 of 1, by which it is divided. Raises
+        ValueError for any other hint, and for every hint if the forecaster was made without hints=True. While
+        no class is known a hint must be {} or None.
         """
         run = self._run
         empty = hint is None or (not run.numbers and hasattr(hint, "__len__") and len(hint) == 0)
         if not empty:
             check_expected(self.hints, "hint")
-        guide = NO_HINT if empty else hint_of(hint, run.numbers)
+        guide = NO_HINT_VECTOR if empty else hint_of(hint, run.numbers)
         if len(self._open) >= run.most_open:
             raise ValueError(f"{len(self._open)} forecasts are open already; settle some before the next")
         run.note_late(len(self._open))
@@ -220,9 +221,9 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     def observe(self, forecast: SimplexForecast, outcome: Any) -> None:
         """Settle a forecast with the label of the class that came; each forecast once, in any order.
 
-        Or with a soft label, a distribution over the classes: a dict by label (missing: 0), or a list or
-        array in the order of `classes`. ValueError, and nothing is changed, for a forecast that is not open,
-        or for what is neither.
+        The outcome may be a soft label, a distribution over the classes: a dict by label (missing: 0), or a
+        list or array in the order of `classes`. Raises ValueError, and changes nothing, if the forecast is
+        not open, or if the outcome is neither.
         """
         self._open.check(forecast)
         run = self._run
@@ -260,12 +261,14 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         Returns
         -------
         The forecasts in the order of the outcomes, shape (T, k). Raises ValueError, before anything is
-        played, for outcomes or hints that are none.
+        played, for bad outcomes or hints.
         """
         run = self._run
         played = outcomes_of(outcomes, run.numbers, run.fixed)
         if return_look_ahead and len(played.vectors):
-            raise ValueError("return_look_ahead=True: rounds with soft labels may have several")
+            raise ValueError(
+                "return_look_ahead=True needs labels as outcomes: soft ones may be charged to several points"
+            )
         guide = NO_HINTS
         if hints is not None:
             check_expected(self.hints, "hints")
@@ -316,8 +319,8 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the outcomes, if no further class appears.
 
-        At the horizon if there is one and it is to come, else at the present round. It includes what late
-        labels may cost.
+        It is that of the horizon, if there is one that is still to come, else that of the present round. It
+        includes what late labels may cost.
         """
         return self._run.guarantee
 
@@ -332,7 +335,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
     @property
     def window_guarantee(self) -> float | None:
-        """What the distance of ANY `window` consecutive rounds cannot exceed, for ever, whatever comes.
+        """What the distance of any `window` consecutive rounds cannot exceed, whatever comes.
 
         It bounds `window_certificate` too. Rounds are consecutive in the order in which they are settled. It
         rises with late labels. None without a window.

@@ -1,4 +1,6 @@
-"""The a-priori bounds of the simplex forecaster, in l1 over the classes (proofs: docs/theory-simplex.md).
+"""Bounds of the simplex forecaster that are known beforehand, in l1 over the classes.
+
+docs/theory-simplex.md has the proofs.
 
 A bound is a sum over rounds: distance, at most reach(k, m)/m a round, plus the biases of the grid points. A
 point that is only charged with its own label has biases that repeat, so their largest sum can be computed
@@ -15,7 +17,7 @@ from functools import lru_cache, partial
 from importlib.resources import files
 
 LAST_TABLED = 128
-"""Beyond, only powers of two are tabled."""
+"""Up to this m all sums of biases are in the table, beyond it only those of TABLED_POWERS."""
 TABLED_POWERS = (32, 64, 128, 256, 512)
 
 MOST_LEVEL = 20
@@ -26,11 +28,11 @@ FOREVER = 1 << 62
 
 
 def point_bound(support: int, slack: float | None = None, late: int = 0) -> Fraction:
-    """The most that the biases of a grid point with that many classes of weight above zero can add up to.
+    """The largest sum of sizes of biases at a grid point with that many classes of weight above zero.
 
-    Every bias stays above -c, c = 1 - 1/(2s - 2) or the slack, and above -c - late with late labels.
-    The biases add up to zero, so their absolute values to at most 2 (s - 1) c; without slack and late
-    labels they stay below c too, which makes it 2 floor(s/2) c.
+    Every bias stays above -c, c = 1 - 1/(2s - 2) or the slack, and above -c - late with late labels. The
+    biases have the sum zero, so the sum of their sizes is at most 2 (s - 1) c. Without slack and late labels
+    they stay below c, too, which makes it 2 floor(s/2) c.
     """
     if support < 2:
         return Fraction(0)
@@ -41,10 +43,10 @@ def point_bound(support: int, slack: float | None = None, late: int = 0) -> Frac
 
 
 def point_swing(support: int, slack: float | None = None, late: int = 0) -> Fraction:
-    """The most that the biases of such a point can change by, in l1, from one time to another.
+    """The most by which the biases of such a point can change, in l1, from one time to another.
 
-    At most twice their bound. With slack or late labels the biases stay in the simplex of sum zero above
-    -c - late (1 - v_j), whose edges are twice the sum of these bounds, 2 (s c + (s - 1) late).
+    It is twice their bound. With slack or late labels the biases stay in the simplex of sum zero above -c -
+    late (1 - v_j), whose edges are twice the sum of these bounds, 2 (s c + (s - 1) late).
     """
     if support < 2:
         return Fraction(0)
@@ -57,7 +59,7 @@ def point_swing(support: int, slack: float | None = None, late: int = 0) -> Frac
 def bias_formula(
     k: int, m: int, slack: float | None = None, late: int = 0, of_point: Callable[..., Fraction] = point_bound
 ) -> Fraction:
-    """The most that all biases on the grid of m can add up to: C(k, s) C(m-1, s-1) points have support s."""
+    """The largest sum of all biases on the grid of m, where C(k, s) C(m-1, s-1) points have support s."""
     return sum(
         (
             math.comb(k, support) * math.comb(m - 1, support - 1) * of_point(support, slack, late)
@@ -69,7 +71,7 @@ def bias_formula(
 
 @lru_cache(maxsize=4096)
 def bias_bound(k: int, m: int, slack: float | None = None, late: int = 0) -> Fraction:
-    """The same, but without slack and late labels with the computed sums where they are tabled."""
+    """The same; without slack and late labels it takes computed sums, where the table has them."""
     if slack is not None or late:
         return bias_formula(k, m, slack, late)
     return sum(
@@ -78,9 +80,9 @@ def bias_bound(k: int, m: int, slack: float | None = None, late: int = 0) -> Fra
 
 
 def _of_support(support: int, m: int) -> Fraction:
-    """The most that the biases of all points x/m on certain classes, each with weight, can add up to."""
-    found = _table().get((support, m))
-    return math.comb(m - 1, support - 1) * point_bound(support) if found is None else Fraction(found, m)
+    """The largest sum of the biases of all points x/m with weight on each of certain classes and no other."""
+    tabled = _table().get((support, m))
+    return math.comb(m - 1, support - 1) * point_bound(support) if tabled is None else Fraction(tabled, m)
 
 
 @lru_cache(maxsize=1)
@@ -113,7 +115,7 @@ def reach(k: int, m: int, follows: bool = False) -> Fraction:
 def uniform_guarantee(
     rounds: int | Fraction, k: int, m: int, slack: float | None = None, follows: bool = False
 ) -> Fraction:
-    """T reach/m plus the biases: at most what the certificate can reach on the grid of m."""
+    """T reach/m plus the biases, which the certificate cannot exceed on the grid of m."""
     return rounds * reach(k, m, follows) / m + bias_bound(k, m, slack)
 
 
@@ -126,10 +128,10 @@ def window_guarantee(
     late: int = 0,
     divided: bool = False,
 ) -> Fraction:
-    """T reach/m plus the most that biases can change by: a bound of any so many consecutive rounds.
+    """T reach/m plus the most by which biases can change: a bound on any T consecutive rounds.
 
     A round changes them by 2 (1 - v_j) at most, and v_j is at least 1/m where j is the label of v. If rounds
-    may be `divided` computed biases do not hold. With 0 rounds the part that depends on no number of them.
+    may be `divided` computed biases do not hold. For 0 rounds it is the part that does not depend on T.
     """
     if divided or late or slack is not None:
         swings = bias_formula(k, m, slack, late, point_swing)
@@ -143,21 +145,22 @@ def window_guarantee(
 def window_cells(window: int, k: int, slack: float | None = None, follows: bool = False) -> int:
     """The m with the smallest `window_guarantee`, of several the smallest."""
     if slack is None:
-        # twice the bounds: as for half the rounds
+        # changes have twice the bounds of biases, so m is that of half the rounds
         return cells_for(Fraction(window, 2), k, None, False, follows)
     swings = partial(bias_formula, of_point=point_swing)
-    found = _by_formula(window, k, slack, False, follows, 1, swings)
-    return min(found, key=lambda m: (window_guarantee(window, k, m, slack, follows), m))
+    candidates = _by_formula(window, k, slack, False, follows, 1, swings)
+    return min(candidates, key=lambda m: (window_guarantee(window, k, m, slack, follows), m))
 
 
 @lru_cache(maxsize=256)
 def cells_for(
     horizon: int | Fraction, k: int, slack: float | None = None, dyadic: bool = False, follows: bool = False
 ) -> int:
-    """The m with the smallest guarantee at the horizon, of several the smallest; with `dyadic` of the 2^i.
+    """The m with the smallest guarantee at the horizon, of several the smallest; a power of two if `dyadic`.
 
-    Computed biases are not convex in m. Without slack every m is tried while its biases alone are below the
-    best; they grow with m, but for powers of two. Beyond, and with slack, the formula's are convex.
+    Computed biases are not convex in m. So without slack every m of the table is tried, as long as its biases
+    alone are below the best guarantee; they grow with m, except at powers of two. Beyond the table, and with
+    slack, biases are those of the formula, which are convex.
     """
 
     def worth(m: int) -> Fraction:
@@ -165,18 +168,18 @@ def cells_for(
 
     if slack is not None:
         return min(_by_formula(horizon, k, slack, dyadic, follows, 1), key=worth)
-    found = {m: worth(m) for m in (1, *TABLED_POWERS)}
-    least = min(found.values())
+    worths = {m: worth(m) for m in (1, *TABLED_POWERS)}
+    least = min(worths.values())
     for m in range(2, LAST_TABLED + 1):
         if bias_bound(k, m) >= least:
             break
         if not dyadic or m & (m - 1) == 0:
-            found[m] = worth(m)
-            least = min(least, found[m])
+            worths[m] = worth(m)
+            least = min(least, worths[m])
     else:
         beyond = _by_formula(horizon, k, slack, dyadic, follows, LAST_TABLED + 1)
-        found |= {m: worth(m) for m in beyond}
-    return min(found, key=lambda m: (found[m], m))
+        worths |= {m: worth(m) for m in beyond}
+    return min(worths, key=lambda m: (worths[m], m))
 
 
 def _by_formula(
@@ -191,8 +194,8 @@ def _by_formula(
     """The first and the best m from `start` on, if biases are those of the formula.
 
     Both parts of the guarantee are convex in m from k // 2 on, so there the first m that does not improve is
-    the end. So they are below, for barycentres; while reports that follow a hint have the same reach/m there
-    as m = 1, which has no biases.
+    the best. For barycentres they are convex below k // 2, too. Reports that follow a hint have the same
+    reach/m there as m = 1, which has no biases.
     """
 
     def cells(i: int) -> int:
@@ -210,9 +213,9 @@ def _by_formula(
 
 
 def first_not_improving(worth: Callable[[int], Fraction], low: int, high: int) -> int:
-    """The first i in low..high at which going on to i + 1 does not lower `worth`, by doubling and bisection.
+    """The first i in low..high with worth(i + 1) >= worth(i), found by doubling and bisection.
 
-    `worth` must fall first and then not fall again.
+    `worth` must fall up to some i and not fall after it.
     """
     stride = 1
     while low + stride <= high and worth(low + stride) < worth(low + stride - 1):
@@ -223,9 +226,9 @@ def first_not_improving(worth: Callable[[int], Fraction], low: int, high: int) -
 
 @lru_cache(maxsize=256)
 def last_rounds(k: int, slack: float | None = None, follows: bool = False) -> tuple[int, ...]:
-    """Without a horizon: the last round that each of the grids m = 1, 2, 4, ... serves, but the finest.
+    """The last round that each of the grids m = 1, 2, 4, ... serves without a horizon; the finest has none.
 
-    A grid serves until the distance guaranteed so far reaches k - 1 times the bias bound of the next.
+    A grid serves until the distance guaranteed so far reaches k - 1 times the bias bound of the next grid.
     """
     ends: list[int] = []
     spent, last = Fraction(0), 0
@@ -272,11 +275,11 @@ def slack_at(late: int, slack: float | None, grows: bool) -> float | None:
 
 @lru_cache(maxsize=1024)
 def most_late(k: int, scale: int, slack: float | None, grows: bool) -> int:
-    """How many late labels leave the labels' products 2 k M^2 (1 + |alpha_j|) within 64 bits; -1: not even 0.
+    """The most late labels for which the labels' products 2 k M^2 (1 + |alpha_j|) fit 64 bits; -1 if none do.
 
-    With D labels late no alpha_j is below -c - D, and they add up to zero, so none is above (k - 1)(c + D).
-    Without slack and late labels all are within (-1, 1). A slack that grows is counted as if all were late
-    that there is room for.
+    With D labels late no alpha_j is below -c - D, and their sum is zero, so none is above (k - 1)(c + D).
+    Without slack and late labels all are within (-1, 1). If the slack grows, it is the slack for the most
+    late labels.
     """
     most = (1 << 62) // (2 * k * scale * scale) - 1
     if slack is None and most < 2 * k:

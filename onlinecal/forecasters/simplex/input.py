@@ -1,4 +1,4 @@
-"""What users hand to the simplex forecaster, checked: parameters, class labels, soft labels, hints.
+"""Checks of what users hand to the simplex forecaster: parameters, class labels, soft labels, hints.
 
 All functions raise ValueError and leave their arguments alone.
 """
@@ -22,12 +22,12 @@ from onlinecal.validation import check_number
 MOST_CLASSES = 1 << 10
 MOST_SLACK = 1000.0
 SUM_TOLERANCE = 1e-6
-ROUNDED = 2.0**-52
-"""So far from one, a class, the sum of a distribution may be since its numbers were rounded."""
+ROUNDED_BY = 2.0**-52
+"""Rounding may bring the sum of a distribution so far from one, for each class."""
 
 
 def plain(label: Any) -> Any:
-    """A numpy scalar as the Python value that it is; its times stay: Python has none so fine."""
+    """A numpy scalar as a Python value; numpy's times are kept, since Python's are less fine."""
     if not isinstance(label, np.generic) or isinstance(label, np.datetime64 | np.timedelta64):
         return label
     return label.item()
@@ -35,19 +35,19 @@ def plain(label: Any) -> Any:
 
 def check_label(label: Any, name: str) -> Any:
     """A hashable label that equals itself, None excepted; numpy's scalars as Python's."""
-    found = plain(label)
+    plain_label = plain(label)
     try:
-        hash(found)
+        hash(plain_label)
     except TypeError as error:
         raise ValueError(f"{name} must be a hashable class label, got {shown(label)}") from error
-    is_infinite = isinstance(found, float | Decimal) and not math.isfinite(found)
-    if found is None or is_infinite or not _equals_itself(found):
+    is_infinite = isinstance(plain_label, float | Decimal) and not math.isfinite(plain_label)
+    if plain_label is None or is_infinite or not _equals_itself(plain_label):
         raise ValueError(f"{name} must be a class label, got {label!r}")
-    return found
+    return plain_label
 
 
 def _equals_itself(label: Any) -> bool:
-    """Whether a label does, which those that say "missing" do not; a tuple's parts are looked at, too."""
+    """Whether a label equals itself, unlike markers of missing values; so must the parts of a tuple."""
     if isinstance(label, tuple):
         return all(map(_equals_itself, label))
     try:
@@ -91,32 +91,32 @@ def classes_of(
         raise ValueError(f"{name} must be a flat sequence of class labels, got {shown(outcomes)}")
     labels = objects_of(outcomes, name)
     if not labels:
-        raise ValueError(f"{name} is empty")
+        raise ValueError(f"{name} must hold at least one class label, got an empty sequence")
     try:
         distinct = list(dict.fromkeys(labels))
     except TypeError:
-        # one of them is no label: it is named with its row
+        # some label has no hash: the checks below name it with its row
         distinct = labels
-    numbers, found = dict(known), {}
+    numbers, number_of = dict(known), {}
     for label in distinct:
         try:
             if fixed:
-                found[label] = class_of(label, known, name)
+                number_of[label] = class_of(label, known, name)
             else:
-                found[label] = numbers.setdefault(check_label(label, name), len(numbers))
+                number_of[label] = numbers.setdefault(check_label(label, name), len(numbers))
         except ValueError as error:
             raise ValueError(f"{error} at row {labels.index(label)}") from error
     if len(numbers) > MOST_CLASSES:
         raise ValueError(f"{name} hold {len(numbers)} classes; at most {MOST_CLASSES} can be told apart")
     newcomers = {label: number for label, number in numbers.items() if number >= len(known)}
-    return np.fromiter(map(found.__getitem__, labels), np.int64, len(labels)), newcomers
+    return np.fromiter(map(number_of.__getitem__, labels), np.int64, len(labels)), newcomers
 
 
 def check_distributions(values: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
     """Probability vectors of that shape, divided by their sums over the last axis.
 
-    They must be finite numbers in [0, 1] whose sum is one, up to 1e-6. What the sum is off would be added to
-    every distance; so only what sums to one up to rounding is given back as it is.
+    They must be finite numbers in [0, 1] whose sum is one, up to 1e-6. A difference from one would be added
+    to every distance, so only vectors whose sum is one up to rounding are given back as they are.
     """
     array = as_array(values, name, f"an array of shape {shape}", f"of shape {shape}")
     if array.shape != shape:
@@ -135,13 +135,13 @@ def check_distributions(values: Any, shape: tuple[int, ...], name: str) -> NDArr
 def normalised(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Rows divided by their sums; those that sum to one, up to rounding, are not changed."""
     total = totals(vectors)[..., None]
-    return np.where(np.abs(total - 1.0) <= ROUNDED * vectors.shape[-1], vectors, vectors / total)
+    return np.where(np.abs(total - 1.0) <= ROUNDED_BY * vectors.shape[-1], vectors, vectors / total)
 
 
 def totals(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The sums of rows, each from its first entry on: the same for a row alone and in a table."""
-    found: NDArray[np.float64] = np.cumsum(vectors, axis=-1)[..., -1]
-    return found
+    """The sums of rows, each added up from its first entry on, so that a row in a table has the same sum."""
+    sums: NDArray[np.float64] = np.cumsum(vectors, axis=-1)[..., -1]
+    return sums
 
 
 def hint_of(hint: Any, known: dict[Any, int], name: str = "hint") -> NDArray[np.float64]:
@@ -157,7 +157,7 @@ def hint_of(hint: Any, known: dict[Any, int], name: str = "hint") -> NDArray[np.
 
 
 def over_known(hints: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """Hints of shape (..., n) cut to the k <= n known classes: weight of others is shared out among these."""
+    """Hints of shape (..., n) for the k <= n known classes, which get the weight of others in proportion."""
     if k == hints.shape[-1]:
         return hints
     known = hints[..., :k]
@@ -166,7 +166,7 @@ def over_known(hints: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
 
 def check_slack(slack: Any, n_classes: int) -> None:
-    """Refuse a slack below Tijdeman's bound for that many classes (0: for any number), or none at all."""
+    """Refuse a slack below Tijdeman's bound for that many classes (0: for any number), unless it is None."""
     least = 1.0 if n_classes == 0 else 1.0 - 1.0 / max(1, 2 * n_classes - 2)
     if slack is not None:
         allowed = f"None or a number from {least:g} to {MOST_SLACK:g}"
@@ -174,11 +174,11 @@ def check_slack(slack: Any, n_classes: int) -> None:
 
 
 MOST_PARTS = 1 << 16
-"""Into so many parts a round is divided at most: soft labels are rounded to multiples of one over this."""
+"""A round is divided into at most so many parts: soft labels are rounded to multiples of one over this."""
 MIXED = -1
 """The number of an outcome that is a soft label of two classes or more."""
 SOFT_TYPES = frozenset({dict, list, np.ndarray})
-"""Of a sequence's soft labels; none of its labels can have them."""
+"""The types that soft labels in a sequence have, and that no label can have."""
 
 
 class Soft(NamedTuple):
@@ -190,7 +190,7 @@ class Soft(NamedTuple):
 
 def is_soft(outcome: Any) -> bool:
     """Whether an outcome can only be meant as a distribution: a dict, a list, an array; no label is one."""
-    # what has a hash is a label; looked at first, as it is quick, and by callers in hot loops before the call
+    # whatever has a hash is a label; this quick check comes first
     if type(outcome).__hash__ is not None:
         return False
     return isinstance(outcome, (Mapping, list)) or (isinstance(outcome, np.ndarray) and outcome.ndim > 0)
@@ -236,7 +236,7 @@ def soft_of(outcome: Any, known: dict[Any, int], fixed: bool, name: str) -> Soft
     return Soft(checked[kept], tuple(newcomers[i - len(known)] for i in kept if i >= len(known)))
 
 
-class Outcomes(NamedTuple):
+class ClassOutcomes(NamedTuple):
     """The outcomes of a whole sequence, over the k classes that are known at the end.
 
     Attributes
@@ -254,69 +254,73 @@ class Outcomes(NamedTuple):
     newcomers: dict[int, tuple[Any, ...]]
 
     @classmethod
-    def of_numbers(cls, numbers: NDArray[np.int64], k: int, newcomers: Any = None) -> Outcomes:
-        """Those of the numbers of k classes."""
+    def of_numbers(cls, numbers: NDArray[np.int64], k: int, newcomers: Any = None) -> ClassOutcomes:
+        """Outcomes from the numbers of k classes."""
         return cls(numbers, np.empty((0, k)), newcomers or {})
 
     @classmethod
-    def of_vectors(cls, vectors: NDArray[np.float64], newcomers: dict[int, tuple[Any, ...]]) -> Outcomes:
-        """Those of distributions, shape (T, k)."""
+    def of_vectors(cls, vectors: NDArray[np.float64], newcomers: dict[int, tuple[Any, ...]]) -> ClassOutcomes:
+        """Outcomes from distributions, shape (T, k)."""
         numbers = np.where(vectors.max(axis=1) == 1.0, vectors.argmax(axis=1), MIXED)
         return cls(numbers, vectors if MIXED in numbers else vectors[:0], newcomers)
 
     def row(self, t: int, known: dict[Any, int]) -> Any:
-        """That row, when these classes are known: a label, or a `Soft` one."""
+        """The outcome of a row, when these classes are known: a label, or a `Soft` one."""
         newcomers = self.newcomers.get(t, ())
         if self.numbers[t] == MIXED:
             return Soft(self.vectors[t, : len(known) + len(newcomers)], newcomers)
         return [*known, *newcomers][self.numbers[t]]
 
 
-def outcomes_of(outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "outcomes") -> Outcomes:
-    """Those of labels, of a table of soft labels (T, k), or of a list of labels of which some are soft."""
+def outcomes_of(outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "outcomes") -> ClassOutcomes:
+    """Outcomes from labels, from a table of soft labels (T, k), or from a list of labels, some of them soft.
+
+    With `fixed` a new class is refused.
+    """
     if getattr(outcomes, "ndim", 1) == 2:
         rows, columns = outcomes.shape
         if columns != len(known) or not known:
             wanted = f"or a table of soft labels over the {len(known)} known classes"
             raise ValueError(f"{name} must be one-dimensional, {wanted}, got shape {outcomes.shape}")
-        return Outcomes.of_vectors(whole(check_distributions(outcomes, (rows, len(known)), name)), {})
+        return ClassOutcomes.of_vectors(whole(check_distributions(outcomes, (rows, len(known)), name)), {})
     newcomers: dict[int, tuple[Any, ...]] = {}
     if not isinstance(outcomes, (list, tuple)) or not SOFT_TYPES.intersection(map(type, outcomes)):
         numbers, labels = classes_of(outcomes, known, fixed, name)
         for label, number in labels.items():
             newcomers[int(np.argmax(numbers == number))] = (label,)
-        return Outcomes.of_numbers(numbers, len(known) + len(labels), newcomers)
-    met, found = dict(known), []
+        return ClassOutcomes.of_numbers(numbers, len(known) + len(labels), newcomers)
+    known_so_far, rows_so_far = dict(known), []
     for t, outcome in enumerate(outcomes):
         try:
-            # a label is a distribution, too
-            soft = soft_of(outcome if is_soft(outcome) else {outcome: 1.0}, met, fixed, name)
+            # a label is read as a distribution with all weight on it
+            soft = soft_of(outcome if is_soft(outcome) else {outcome: 1.0}, known_so_far, fixed, name)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{error} at row {t}") from error
         if soft.newcomers:
             newcomers[t] = soft.newcomers
-            met |= {label: len(met) + i for i, label in enumerate(soft.newcomers)}
-        found.append(soft.vector)
-    vectors = np.zeros((len(found), len(met)))
-    for row, vector in zip(vectors, found, strict=True):
+            known_so_far |= {label: len(known_so_far) + i for i, label in enumerate(soft.newcomers)}
+        rows_so_far.append(soft.vector)
+    vectors = np.zeros((len(rows_so_far), len(known_so_far)))
+    for row, vector in zip(vectors, rows_so_far, strict=True):
         row[: len(vector)] = vector
-    return Outcomes.of_vectors(vectors, newcomers)
+    return ClassOutcomes.of_vectors(vectors, newcomers)
 
 
 def whole(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows divided by their sums, however near these are to one: an only class has then all of its label."""
+    """Rows divided by their sums, however near these are to one, so that an only class has all the weight."""
     total = totals(vectors)[..., None]
     return np.where(total == 1.0, vectors, vectors / total)
 
 
 def weights_of(vectors: NDArray[np.float64], parts: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Whole weights that add up to `parts`, shape (..., k), and how far in l1 they are from the vectors.
+    """Whole weights with the sum `parts`, shape (..., k), and how far in l1 they are from the vectors.
 
-    The sums up to each class are rounded: so that is at most (k - 1)/parts, and no weight stays none.
+    The sums up to each class are rounded. So the distance is at most (k - 1)/parts, and a class without
+    weight gets none.
     """
     upto = np.rint(np.minimum(np.cumsum(vectors, axis=-1), 1.0) * parts).astype(np.int64)
-    # behind the last class with weight the sum is one, but for rounding
+    # after the last class with weight the sum is one, except for rounding
     upto = np.where(np.cumsum(vectors[..., ::-1], axis=-1)[..., ::-1] - vectors <= 0.0, parts, upto)
     weights = np.diff(upto, axis=-1, prepend=0)
-    # one layout: loops are compiled for each
+    # always in one memory layout, since kernels are compiled for each layout
     return weights, np.asarray(totals(np.abs(vectors - weights / parts)), order="C")

@@ -1,8 +1,11 @@
 """The run of a simplex forecaster: its memory, the classes met so far, and the grids it was played on.
 
-A run is made ready for soft labels by the first one that comes: the units of its memory become finer, by a
-factor `parts`, and nothing else changes. From then on the guarantee is that by the formula, and counts what
-rounding may cost.
+The first soft label makes a run ready for such labels: the units of its memory become finer, by the factor
+`parts`, and nothing else changes. From then on the guarantee is that of the formula, and includes the cost of
+rounding.
+
+Invariants: `numbers` has the classes that the memory is for, in its order; the window's table, if there is
+one, is that of the memory; and the grid is that of the coming round, or `grow` makes it so before the round.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from onlinecal.forecasters.simplex.input import (
     MIXED,
     MOST_CLASSES,
     MOST_PARTS,
-    Outcomes,
+    ClassOutcomes,
     Soft,
     over_known,
     weights_of,
@@ -33,47 +36,48 @@ from onlinecal.forecasters.simplex.machine import windows
 from onlinecal.forecasters.simplex.machine.cells import NEWCOMER, Cell, cell_size
 from onlinecal.restoring import Restored, require
 
-HEEDING = 4.0
-"""The slack of a run that has hints, unless another is asked for: hints of a good model are hardly moved.
+SLACK_FOR_HINTS = 4.0
+"""The slack of a run that has hints, unless another is asked for: it hardly moves the hints of a good model.
 
-With D other forecasts open at most it is that times sqrt(1 + D): what they may do to biases before it shows.
+With at most D other forecasts open the slack is this times sqrt(1 + D), since these may change biases unseen.
 """
-PLANNED = 0.25
-"""The slack that its grids are chosen for: biases are seldom as large as they may be, so finer ones pay."""
+PLANNED_SLACK = 0.25
+"""The slack that the grids of such a run are chosen for: biases seldom use all their slack, so finer grids
+pay."""
 
-ROUNDING = Fraction(1, 1 << 28)
-"""More than the distance of a round can be rounded up, when classes are added or a hint is followed."""
+ROUND_ROUNDING = Fraction(1, 1 << 28)
+"""A bound on how much the distance of a round is rounded up when classes are added or a hint is followed."""
 
 
-MANY = 1000
-"""So many labels may be late on every grid, whatever is gained by finer ones."""
-EAGERNESS = 2, 4
-"""By REPORT: a grid is so fine that the distance on it is at most this part of what the charged points may be
-biased, a half or a quarter: hints are worth more on finer cells, and bias is seldom as large as it may be."""
-HEADROOM = 6
-"""Where the grid may change it can become so many times twice as fine, with as many late labels."""
+ENOUGH_LATE = 1000
+"""On every grid so many labels may be late, whatever a finer grid would gain."""
+BIAS_PARTS = 2, 4
+"""Which part of the bound on biases the distance on a grid may be, by REPORT: a half or a quarter. Hints gain
+from finer cells, and biases are seldom as large as they may be."""
+DOUBLINGS_AHEAD = 6
+"""A grid that may change can become twice as fine so many times, with as many late labels."""
 FEWEST_PARTS = 1 << 8
 NO_CELL, NO_WEIGHTS = np.empty(0, np.int32), np.empty(0, np.int64)
-# as the numbers of a cell are: loops are compiled for each kind
+# kernels are compiled for arrays that cannot be written to, as the numbers of cells are
 NO_CELL.setflags(write=False)
 
 
 def allowance(k: int) -> int:
-    """With what the balance begins: what a grid that tunes itself is guaranteed more than a nested one."""
-    return memories.RESERVE + 2 * k
+    """The balance at the start, by which the guarantee of a grid that tunes itself exceeds a nested one's."""
+    return memories.RESERVED_BIAS + 2 * k
 
 
 class SimplexRun(Restored):
     """Plays the machine, lets its memory grow, changes the grid when it is due, and takes in new classes.
 
-    The river class, the engine's lanes and the duels are faces of it.
+    The river class, the engine's lanes and the duels all play by way of it.
     """
 
     rules = machine.RULES
     table = windows.NO_WINDOW
-    """The window's, if it keeps one: the last rounds, as `machine.windows` has them."""
+    """The table of the window, if it keeps one (`machine.windows`)."""
     parts = 1
-    """Into how many parts rounds are divided, once one had a soft label."""
+    """How many parts rounds are divided into, once one had a soft label."""
 
     def __init__(self, classes: tuple[Any, ...], settings: Any) -> None:
         # settings are those of a `SimplexAlmostOneStepAhead`
@@ -87,15 +91,16 @@ class SimplexRun(Restored):
         self.report = int(self.follows)
         # whether distances may have to be rounded up
         self.growing = not self.fixed or self.follows
-        self.on_one_grid = not (self.n_cells is self.horizon is self.window is None)
+        grid_is_given = self.n_cells is not None or self.horizon is not None or self.window is not None
+        self.on_one_grid = grid_is_given
         # whether the grid or the classes may change
         self.changing = not (self.fixed and self.on_one_grid)
         self.grows = heeds and self.slack_in_time is None
         if self.grows:
-            self.slack_in_time = HEEDING
+            self.slack_in_time = SLACK_FOR_HINTS
         self.late = 0
-        # The account of the past: distance guaranteed before the present classes were known, the rounds until
-        # then, the number of newcomers, and the grids (k, m) left behind.
+        # the account of the past: the distance that was guaranteed before the present classes were known, the
+        # rounds until then, the number of newcomers, and the grids (k, m) left behind
         self.past, self.since, self.newcomers = Fraction(0), 0, 0
         self.grids: list[tuple[int, int]] = []
         self.memory: Ints = np.zeros(0, np.int64)
@@ -104,21 +109,21 @@ class SimplexRun(Restored):
 
     @property
     def slack(self) -> float | None:
-        """How far biases may go to follow a hint; where nobody sets it, it grows with late labels."""
+        """How far biases may go to follow a hint; a slack that nobody set grows with late labels."""
         return guarantees.slack_at(self.late, self.slack_in_time, self.grows)
 
     @property
     def plan(self) -> tuple[float | None, bool]:
-        """What grids are chosen for: a slack, and whether reports follow hints."""
-        # a grid that tunes itself does so until labels are late; without finer grids the guarantee's own
-        # slack would cost hints too much
+        """The slack that grids are chosen for, and whether reports follow hints."""
+        # a grid tunes itself until labels are late; grids for the guarantee's own slack would be too coarse
+        # for hints
         planned = self.grows and (self.late > 0 or not self.tuned)
-        return PLANNED if planned else self.slack_in_time, self.follows
+        return PLANNED_SLACK if planned else self.slack_in_time, self.follows
 
     def grid_at(self, rounds: int, classes: int | None = None) -> tuple[int, int]:
-        """The number of cells a side in that round, and the last round for which it is kept.
+        """The number of cells a side in that round, and the last round that this grid serves.
 
-        Of the known classes, or of so many.
+        They are for the known classes, or for so many.
         """
         k = len(self.numbers) if classes is None else classes
         if self.n_cells is not None:
@@ -142,7 +147,7 @@ class SimplexRun(Restored):
     def promise(self, rounds: int) -> Fraction:
         """The most that the certificate can be after that many rounds if no further class appears."""
         late, k = self.late, len(self.numbers)
-        total = self.past + (NEWCOMER + (late + 2) * ROUNDING) * self.newcomers
+        total = self.past + (NEWCOMER + (late + 2) * ROUND_ROUNDING) * self.newcomers
         total += allowance(k) if self.tuned else 0
         if late and self.changing:
             total += NEWCOMER * late * (2 * self.newcomers + 1)
@@ -153,23 +158,23 @@ class SimplexRun(Restored):
         most = guarantees.bias_bound if self.parts == 1 else guarantees.bias_formula
         total += most(k, finest, self.slack, late)
         for left_k, left_m in reversed(self.grids):
-            # what points have when they leave the base grid is no debt, not even when they come back
+            # biases of points that leave the base grid are no debt, not even if the points come back
             if finest % left_m or (self.tuned and not self.fixed):
                 total += most(left_k, left_m, self.slack, late)
                 finest = left_m
         return total
 
     def window_promise(self, rounds: int) -> Fraction:
-        """The most that the distance of any so many consecutive rounds can be, and its certificate."""
+        """The most that the distance of any so many consecutive rounds, and its certificate, can be."""
         k, m = len(self.numbers), self.grid_at(1)[0]
         settings = self.slack, self.follows, self.late, self.parts > 1
         promised = guarantees.window_guarantee(rounds, k, m, *settings)
         return promised + self._rounded(rounds)
 
     def _rounded(self, rounds: int) -> Fraction:
-        """What so many rounds may cost more in distance because reports or soft labels are rounded."""
-        parts = Fraction(len(self.numbers), self.parts) + ROUNDING if self.parts > 1 else Fraction(0)
-        return rounds * (parts + self.follows * ROUNDING)
+        """The distance that rounding of reports and soft labels may add in so many rounds."""
+        parts = Fraction(len(self.numbers), self.parts) + ROUND_ROUNDING if self.parts > 1 else Fraction(0)
+        return rounds * (parts + self.follows * ROUND_ROUNDING)
 
     @property
     def rounds(self) -> int:
@@ -186,7 +191,7 @@ class SimplexRun(Restored):
         scale = max(m * self.parts, int(before[memories.SCALE]) if len(before) else 0)
         if self._most_late(k, scale) < 0:
             raise ValueError(
-                f"slack must be less for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
+                f"slack must be smaller for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
             )
         settings = self.slack, self.growing, self.report
         if len(before):
@@ -200,25 +205,25 @@ class SimplexRun(Restored):
         self._refit_window(before)
 
     def _wish(self, k: int, base: int) -> int:
-        """The cells a side to play on next: from `base` up, as fine as the account bears, a power of two."""
+        """The cells a side to play on next: a power of two from `base` up, as fine as the account allows."""
         memory, support = self.memory, min(k, base + 1)
-        if memory[memories.BALANCE] < (memories.RESERVE + 1) * int(memories.units(memory)):
+        if memory[memories.BALANCE] < (memories.RESERVED_BIAS + 1) * int(memories.units(memory)):
             return base
-        # the coming round will use a point even where none has been used yet
-        in_use = max(1, int(memory[memories.USED]))
+        # the coming round will use a point, even if none has been used yet
+        in_use = max(1, int(memory[memories.RECORDS_USED]))
         biases = in_use * guarantees.point_bound(support, self.slack_in_time)
-        distances = EAGERNESS[self.report] * (self.rounds + 1) * reach(k, k, self.follows)
+        distances = BIAS_PARTS[self.report] * (self.rounds + 1) * reach(k, k, self.follows)
         cells = base
         while 2 * cells <= MOST_CELLS and cells * biases < distances:
-            if self._most_late(k, 2 * cells * self.parts) < MANY:
+            if self._most_late(k, 2 * cells * self.parts) < ENOUGH_LATE:
                 break
             cells *= 2
         return cells
 
     def _rebase(self, m: int) -> None:
-        """Take the grid of m for the base: its points are no orphans.
+        """Make the grid of m the base, so that its points are no orphans.
 
-        What points have that leave it with a class more, or were played before, is in the guarantee already.
+        The guarantee includes the biases of points that were on an earlier base, or had fewer classes.
         """
         memory, k, scale = self.memory, int(self.memory[memories.CLASSES]), int(self.memory[memories.SCALE])
         old = scale // int(memory[memories.BASE] or FOREVER)
@@ -235,7 +240,7 @@ class SimplexRun(Restored):
             memory[memories.BALANCE] += owed * k * int(memory[memories.FINE])
 
     def _most_late(self, k: int, scale: int) -> int:
-        """How many labels of k classes may be late in such units; -1: not even none."""
+        """How many labels of k classes may be late in such units; -1 if the units bear none."""
         return guarantees.most_late(k, scale, self.slack_in_time, self.grows)
 
     def _base_cells(self) -> int:
@@ -247,11 +252,11 @@ class SimplexRun(Restored):
 
     @property
     def charges(self) -> int:
-        """To how many points a round may be charged: one, or one for each class once labels were soft."""
+        """How many points a round may be charged to: one, or one for each class once labels were soft."""
         return len(self.numbers) if self.parts > 1 else 1
 
     def grow(self) -> None:
-        """Go on to the next grid if that is due, and let the table grow until another round fits.
+        """Go on to the next grid if it is due, and let the table grow until another round fits.
 
         Raises ValueError, and changes nothing, if the integers cannot bear another round.
         """
@@ -259,21 +264,21 @@ class SimplexRun(Restored):
         memories.check_bears(self.memory, self.changing, 1)
         if self.memory[memories.ROUNDS] >= self.memory[memories.LIMIT]:
             self._fit(len(self.numbers))
-        while self.memory[memories.USED] + charges > memories.capacity(self.memory):
+        while self.memory[memories.RECORDS_USED] + charges > memories.capacity(self.memory):
             before = self.memory
             self.memory = memories.enlarged(before)
             self._refit_window(before)
         self._refit_window(self.memory, charges)
 
     def _refit_window(self, before: Ints, charges: int = 1) -> None:
-        """Make the window, if there is one, fit a memory that was another before."""
+        """Adapt the window, if there is one, to the memory, which was `before` another one."""
         if self.window is not None:
             self.table = windows.refitted(self.table, self.memory, before, self.window, charges)
 
     def _cells_until(self, k: int) -> int:
-        """The cells a side of the finest grid that it has been on once it knows so many classes.
+        """The cells a side of the finest grid it will have been on when it knows so many classes.
 
-        New classes are met one after the other, and each may have another grid.
+        New classes are met one after the other, and each may bring another grid.
         """
         now = int(self.memory[memories.SCALE]) // self.parts if len(self.memory) else 1
         coming = range(max(1, len(self.numbers)), k + 1)
@@ -290,19 +295,19 @@ class SimplexRun(Restored):
             raise ValueError(f"{k} classes are more than its integers bear on {grid}{slack}")
 
     def parts_for(self, k: int) -> int:
-        """Into how many parts rounds with soft labels over k classes are divided, a power of two.
+        """The number of parts that rounds with soft labels over k classes are divided into, a power of two.
 
         ValueError if the grid is too fine for that.
         """
         if self.parts > 1:
             return self.parts
         scale, parts = self._cells_until(k), MOST_PARTS
-        finest = scale << (HEADROOM if self.changing else 0)
+        finest = scale << (DOUBLINGS_AHEAD if self.changing else 0)
         while parts > FEWEST_PARTS and (
-            self._most_late(k, finest * parts) < MANY or k * finest * parts > memories.FINENESS
+            self._most_late(k, finest * parts) < ENOUGH_LATE or k * finest * parts > memories.FINEST_UNITS
         ):
             parts >>= 1
-        if self._most_late(k, scale * parts) < self.late or k * scale * parts > memories.FINENESS:
+        if self._most_late(k, scale * parts) < self.late or k * scale * parts > memories.FINEST_UNITS:
             raise ValueError(
                 f"a grid of {scale} cells a side is too fine for soft labels over {k} classes: "
                 "name fewer n_cells"
@@ -310,7 +315,7 @@ class SimplexRun(Restored):
         return parts
 
     def divide(self, k: int) -> None:
-        """Be ready for rounds with soft labels over k classes from now on; the cell stays as it is.
+        """Make the run ready for rounds with soft labels over k classes; the cell stays as it is.
 
         ValueError, and nothing is changed, if the grid is too fine for that.
         """
@@ -326,9 +331,9 @@ class SimplexRun(Restored):
         self.parts = parts
 
     def note_late(self, others: int) -> None:
-        """So many other forecasts are open: before one is issued. The guarantee and slack take note of it.
+        """Take note that so many other forecasts are open, before one is issued, in guarantee and slack.
 
-        Forecasts that are open may be charged on a finer grid than they were announced on.
+        Open forecasts may be charged on a finer grid than they were announced on.
         """
         if others <= self.late:
             return
@@ -349,7 +354,7 @@ class SimplexRun(Restored):
         self.check()
 
     def check(self) -> None:
-        """ValueError unless compiled code can play on what this run was given from outside."""
+        """ValueError unless compiled code can play on the state of this run, which came from outside."""
         if len(self.numbers) or len(self.memory):
             memories.check_memory(self.memory, self)
         if self.window is not None:
@@ -367,7 +372,7 @@ class SimplexRun(Restored):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed by now, or by the horizon if that is still to come."""
+        """What the certificate cannot exceed now, or at the horizon if that is still to come."""
         return float(self.promise(max(self.horizon or 0, self.rounds)))
 
     @property
@@ -377,7 +382,7 @@ class SimplexRun(Restored):
 
     @property
     def window_guarantee(self) -> float | None:
-        """What that of any window cannot exceed."""
+        """What the certificate of any window cannot exceed."""
         return None if self.window is None else float(self.window_promise(self.window))
 
     def without_window(self) -> SimplexRun:
@@ -388,18 +393,18 @@ class SimplexRun(Restored):
 
     @property
     def rounds_left(self) -> int:
-        """So many more rounds fit its integers, whatever they are."""
+        """How many more rounds its integers bear, whatever comes."""
         return memories.rounds_left(self.memory, self.changing) if len(self.memory) else FOREVER
 
     @property
     def most_open(self) -> int:
-        """How many forecasts may be open, so that late labels cannot push a bias out of the integers."""
+        """How many forecasts may be open while late labels cannot push a bias beyond the integers."""
         k, scale = self.memory[[memories.CLASSES, memories.SCALE]].tolist() if len(self.memory) else (1, 1)
         return self._most_late(k, scale) + 1
 
     def meet(self, labels: Sequence[Any]) -> None:
-        """Know classes never met before from now on; the coming round may settle them."""
-        # for one round more than there is, since the distance is rounded up to a new unit
+        """Add classes that were never met before; the coming round may settle them."""
+        # one more round for each class, since the distance is rounded up to a new unit
         memories.check_bears(self.memory, self.changing, 1 + len(labels))
         if len(self.numbers) + len(labels) > MOST_CLASSES:
             raise ValueError(
@@ -423,8 +428,8 @@ class SimplexRun(Restored):
     def settle(self, cell: Cell | None, forecast: Sequence[float], outcome: int | Floats) -> None:
         """Charge a round to the cell that it was announced in, which may be older than the present grid.
 
-        The outcome is the number of a known class, or a distribution over the known classes; of no class that
-        the forecast knew if that had no cell.
+        The outcome is the number of a known class, or a distribution over the known classes. A forecast
+        without a cell knew none of them.
         """
         weights, rounded = NO_WEIGHTS, np.zeros(())
         if isinstance(outcome, np.ndarray):
@@ -447,7 +452,7 @@ class SimplexRun(Restored):
             return []
         if self.memory[memories.ROUNDS] >= self.memory[memories.LIMIT]:
             self.grow()
-        sums, k = int(self.memory[memories.HERE]) + memories.SUMS, len(self.numbers)
+        sums, k = int(self.memory[memories.CURRENT_FRAME]) + memories.SUMS, len(self.numbers)
         parts = k * int(self.memory[memories.SCALE])
         return [s / parts for s in self.memory[sums : sums + k].tolist()]
 
@@ -476,16 +481,16 @@ class SimplexRun(Restored):
         self.settle(cell, forecast, self.numbers[outcome])
 
 
-def replayed(run: SimplexRun, outcomes: Outcomes, hints: Floats, charged: bool) -> tuple[Floats, Floats]:
-    """Play outcomes (T,) with hints (T, k) or none, k being the classes that are known at the end.
+def replayed(run: SimplexRun, outcomes: ClassOutcomes, hints: Floats, charged: bool) -> tuple[Floats, Floats]:
+    """Play outcomes (T,) with hints (T, k) or none, where k counts the classes that are known at the end.
 
-    The forecasts (T, k), and the charged points if wanted (else empty); none of its rounds may be MIXED then.
+    Returns the forecasts (T, k), and the points if `charged` (else empty), for which no round may be MIXED.
     """
     rounds, k = len(outcomes.numbers), outcomes.vectors.shape[1]
     memories.check_bears(run.memory, run.changing, rounds)
     forecasts, points = np.zeros((rounds, k)), np.zeros((rounds if charged else 0, k))
     mixed = np.flatnonzero(outcomes.numbers == MIXED)
-    # the units change with the first round that needs it, and classes with the rounds that have new ones
+    # these rounds are played one by one: the first soft label changes the units, and new classes the memory
     alone = {*outcomes.newcomers, *(mixed[:1].tolist() if run.parts == 1 else [])}
     done = 0
     for row in sorted(alone):
@@ -505,7 +510,7 @@ def replayed_with_certificates(run: SimplexRun, numbers: Ints, hints: Floats) ->
     """Play known classes (T,) with hints (T, k): the forecasts, and the certificate after each round."""
     memories.check_bears(run.memory, run.changing, len(numbers))
     forecasts, certificates, no_points = np.zeros(hints.shape), np.empty(len(numbers)), np.zeros((0, 0))
-    outcomes = Outcomes.of_numbers(numbers, hints.shape[1])
+    outcomes = ClassOutcomes.of_numbers(numbers, hints.shape[1])
     for row in range(len(numbers)):
         replay_until(run, row + 1, row, outcomes, hints, forecasts, no_points)
         certificates[row] = run.certificate
@@ -516,12 +521,12 @@ def replay_until(
     run: SimplexRun,
     stop: int,
     start: int,
-    outcomes: Outcomes,
+    outcomes: ClassOutcomes,
     hints: Floats,
     forecasts: Floats,
     points: Floats,
 ) -> None:
-    """Play the rounds start..stop-1, all of known classes; weight of hints on others is shared out."""
+    """Play the rounds start..stop-1, all of known classes, which get the weight of hints on others."""
     k, part = len(run.numbers), slice(start, stop)
     numbers, guide = outcomes.numbers[part], hints[part]
     if len(guide) and k:

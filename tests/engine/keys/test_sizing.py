@@ -12,7 +12,7 @@ from onlinecal.engine.keys.storing import SUM
 from onlinecal.engine.turns import KeyTurns, _decoder
 from onlinecal.engine.watch.account import MONEY
 from onlinecal.forecasters.binary.cells import END, TABLE
-from onlinecal.forecasters.simplex.machine.memory import USED
+from onlinecal.forecasters.simplex.machine.memory import RECORDS_USED
 from tests.engine.one_key import OneKey
 
 
@@ -61,7 +61,7 @@ def test_a_key_with_classes_grows_with_its_vertices(classes, rounds):
     config = KeyConfig(kind="simplex", hints=False)
     data = kept(config, rounds, classes)
     state = _decoder.decode(data[1:]).state
-    vertices = int(OneKey(config, state).key.lanes[0].memory[USED])
+    vertices = int(OneKey(config, state).key.lanes[0].memory[RECORDS_USED])
     watched = len(msgspec.msgpack.decode(state[SUM:])[7]) + 4
     formula = 380 + 20 * classes + (20 + classes) * vertices
     assert len(data) - watched == pytest.approx(formula, rel=0.1)

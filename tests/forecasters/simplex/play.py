@@ -139,7 +139,7 @@ def chase(memory, rounds, kind, seed=0):
     """An adversary who sees the forecast: the list of the outcomes he chose."""
     rng, played = np.random.default_rng(seed), []
     for _ in range(rounds):
-        here = int(memory[layout.HERE])
+        here = int(memory[layout.CURRENT_FRAME])
         k, sums = int(memory[layout.CLASSES]), sums_of(memory, here)
         if kind == "least":
             outcome = int(np.argmin(sums))

@@ -98,7 +98,7 @@ def test_an_account_that_has_run_low_sends_it_back_to_the_base_grid(k):
             memory[layout.BALANCE] = plain[layout.BALANCE] = 4 * layout.units(memory)
         y = int(rng.integers(k))
         machine.advance(memory, NO_WINDOW, y, 1)
-        settle(plain, plain[layout.HERE], [], y)
+        settle(plain, plain[layout.CURRENT_FRAME], [], y)
         assert memory.tolist() == plain
         balance = memory[layout.BALANCE] / layout.units(memory)
         assert memory[layout.STEP] == memory[layout.BASE] or balance >= 4

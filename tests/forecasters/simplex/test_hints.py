@@ -55,7 +55,7 @@ def test_hints_of_a_good_model_are_not_ruined(k):
 def regions_of(memory, k):
     """What is remembered, one region a row."""
     behind = int(memory[layout.RECORDS]) + int(layout.capacity(memory)) * int(memory[layout.WIDTH])
-    return memory[behind:].reshape(-1, layout.PLACE + 2 * k)
+    return memory[behind:].reshape(-1, layout.REGION_SUMS + 2 * k)
 
 
 def false_hints(k, rounds, seed=0):
@@ -111,13 +111,15 @@ def test_asked_again_it_says_the_same_and_copies_go_on():
     assert once.certificate == often.certificate
 
 
-@pytest.mark.parametrize(("part", "value"), [(layout.PLACE, -1), (layout.PLACE, 1 << 40), (layout.LEFT, -1)])
+@pytest.mark.parametrize(
+    ("part", "value"), [(layout.REGION_SUMS, -1), (layout.REGION_SUMS, 1 << 40), (layout.RECALLS_LEFT, -1)]
+)
 def test_damaged_regions_are_refused(part, value):
     hints, outcomes = false_hints(3, 3000)
     forecaster = SimplexAlmostOneStepAhead(3, n_cells=60, slack=1.0, hints=True)
     forecaster.replay(outcomes, hints)
     rows = regions_of(forecaster.memory, 3)
-    rows[np.flatnonzero(rows[:, layout.LAST])[0], part] = value
+    rows[np.flatnonzero(rows[:, layout.LAST_BEGUN])[0], part] = value
     with pytest.raises(ValueError, match="its regions"):
         copy.deepcopy(forecaster)
 

@@ -67,8 +67,13 @@ def test_the_machine_plays_like_the_plain_reference(game, slack, hinted):
         assert x == [c / m for c in charged]
     assert Fraction(certificate(memory)).limit_denominator(10**9) == reference.certificate
     if not hinted:
-        assert (memory[layout.CHANGES], memory[layout.RESTARTS]) == (reference.changes, reference.restarts)
-        assert {x for x, _ in play.vertices_of(memory, int(memory[layout.HERE]))} == set(reference.cell)
+        assert (memory[layout.CELL_CHANGES], memory[layout.RESTARTS]) == (
+            reference.changes,
+            reference.restarts,
+        )
+        assert {x for x, _ in play.vertices_of(memory, int(memory[layout.CURRENT_FRAME]))} == set(
+            reference.cell
+        )
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -85,7 +90,7 @@ def test_no_adversary_biases_a_point_beyond_tijdemans_bound(k, m, kind, seed):
         s = sum(1 for weight in x if weight)
         assert sum(biases) == 0
         assert (2 * s - 2) * max(map(abs, biases)) <= (2 * s - 3) * m if s > 1 else not any(biases)
-    here = int(memory[layout.HERE])
+    here = int(memory[layout.CURRENT_FRAME])
     cell = play.vertices_of(memory, here)
     assert sorted(label for _, label in cell) == list(range(k))
     assert all(x[label] > 0 for x, label in cell)
@@ -119,10 +124,10 @@ def test_a_table_that_grows_changes_nothing(k, m):
     forecasts, done, none = np.empty((3000, k)), 0, np.empty((0, k))
     played = outcomes, np.empty((0, k), np.int64), 1, np.empty(0), none, forecasts, none
     while (done := machine.replay(tight, NO_WINDOW, *played, done)) < 3000:
-        assert tight[layout.USED] == layout.capacity(tight)
+        assert tight[layout.RECORDS_USED] == layout.capacity(tight)
         tight = enlarged(tight)
     assert forecasts.tolist() == expected.tolist()
-    assert tight[layout.MASK] + 1 <= 4 * tight[layout.USED]
+    assert tight[layout.MASK] + 1 <= 4 * tight[layout.RECORDS_USED]
     assert certificate(tight) == certificate(roomy)
     assert play.biases_of(tight) == play.biases_of(roomy)
 

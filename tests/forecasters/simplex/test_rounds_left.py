@@ -17,7 +17,7 @@ def test_what_is_counted_leaves_room_for_the_rounds_that_are_left(account, chang
     forecaster.replay(np.array([0, 1, 2, 1] * 5))
     memory = part_of(forecaster, SimplexRun).memory.copy()
     now = int(memories.units(memory))
-    finest = max(now, memories.FINENESS) if changing else now
+    finest = max(now, memories.FINEST_UNITS) if changing else now
     assert memories.rounds_left(memory, changing) > 1_000_000
     for rounds in (50, 3, 0):
         # a round adds at most 2, in units of the finest grid
@@ -32,7 +32,7 @@ def test_biases_that_sums_could_not_bear_are_refused():
     memory = run.memory.copy()
     memories.check_memory(memory, run)
     records = memories.records_of(memory, int(memories.capacity(memory)))
-    points = records[: int(memory[memories.USED]), memories.POINT : memories.POINT + 3]
+    points = records[: int(memory[memories.RECORDS_USED]), memories.POINT : memories.POINT + 3]
     row = int(np.flatnonzero((points > 0).sum(axis=1) >= 2)[0])
     first, second = (memories.POINT + 3 + int(c) for c in np.flatnonzero(points[row] > 0)[:2])
     records[row, first], records[row, second] = 1 << 60, -(1 << 60)

@@ -1,6 +1,6 @@
 """The memory of the simplex machine: its layout, the table of the grid points charged so far, and its making.
 
-One flat sequence of int64, its own snapshot:
+A memory is one flat sequence of int64, and so its own snapshot:
 
     header | multipliers (k) | anchor (k) | point (k) | frames | slots | records | regions
 
@@ -10,13 +10,13 @@ grid consists of the points whose coordinates are multiples of STEP. Biases are 
 A *record* holds what is known about a charged point: key, label, x, bias of each class. The slots are an
 open-addressing hash table of record numbers; a point without a record was never charged.
 
-FINE is 1 and MOVED exact if the classes are known in advance; otherwise k SCALE FINE is about 2^30, and MOVED
-is rounded up by less than a unit where a round began with fewer classes. A round adds at most two to the
-distance, that is 2^31 units, as SCALE <= 2^20 and k <= 2^10, and at most 2^21 to SPREAD. So memories bear
-about 2^32 rounds; with FINE = 1 and k SCALE fixed 2^62/(k SCALE).
+If the classes are known in advance, FINE is 1 and MOVED is exact. Otherwise k SCALE FINE is about 2^30, and
+MOVED is rounded up by less than a unit for a round that began with fewer classes. A round adds at most two to
+the distance, that is 2^31 units, as SCALE <= 2^20 and k <= 2^10, and at most 2^21 to SPREAD. So memories bear
+about 2^32 rounds; with FINE = 1 and k SCALE fixed they bear 2^62/(k SCALE).
 
-Keys are linear, key = sum of x_c * multiplier_c, so that the key of a neighbour costs two look-ups. They
-need not be injective: a look-up compares the coordinates too.
+Keys are linear, key = sum of x_c * multiplier_c, so that the key of a neighbour takes two look-ups. Different
+points may have the same key, so a look-up compares the coordinates, too.
 
 A *frame* holds a cell, or one on the way to it: up to k + 1 vertices in cyclic order (see `walk`):
 
@@ -30,12 +30,12 @@ alpha_j)/v_j. The label is the eligible class with the earliest deadline; of sev
 if it is one of them, else the largest. With two classes this is the balanced rule of `AlmostOneStepAhead`
 with slack 1/2. The products compared below stay under 2 s M^2 (1 + |alpha|).
 
-*The account* of a grid that tunes itself says what finer cells saved, less the bias they left. Without a
+*The account* of a grid that tunes itself is what finer cells saved, less the bias they left. Without a
 horizon the *base* grid of a round is that of the nested schedule; BASE is its step. In every round the
-BALANCE, in units of MOVED, rises by what the round was cheaper than the farthest vertex on the base grid, and
-falls by what the charge added to the bias of an *orphan*, a point off the base grid. A round on a finer grid
-is played only while the balance bears whatever may come of it; it begins with an allowance
-(docs/theory-simplex.md, section 7).
+BALANCE, in units of MOVED, rises by the distance of the farthest vertex on the base grid less the round's own
+distance. It falls by what the charge adds to the bias of an *orphan*, a point off the base grid. A round on a
+finer grid is played only while the balance covers whatever may come of it. The balance begins with an
+allowance (docs/theory-simplex.md, section 7).
 """
 
 from __future__ import annotations
@@ -56,33 +56,33 @@ from onlinecal.restoring import require
 Memory = Any
 """An int64 array, or a list of int when the interpreter runs the machine."""
 
-HEAD = Layout()
+HEADER = Layout()
 """The header. A place is an index of the memory."""
-FORMAT = HEAD.field("FORMAT_SIMPLEX", "format")
-CLASSES = HEAD.field("k", "count")
-SCALE = HEAD.field("the units are 1/SCALE", "units")
-STEP = HEAD.field("width of the present grid's cells", "units")
-FINE = HEAD.field("how much finer distances are counted", "factor")
-SLACK = HEAD.field("the slack", "units")
-LIMIT = HEAD.field("the last round before another grid is due", "round")
-WIDTH = HEAD.field("length of a record", "count")
-SLOTS = HEAD.field("where the slots begin", "place")
-MASK = HEAD.field("the number of slots less one", "count")
-RECORDS = HEAD.field("where the records begin", "place")
-HERE = HEAD.field("the frame of the current cell", "place")
-OTHER = HEAD.field("another frame; the two may change places", "place")
-SLAB = HEAD.field("the frame on the way through the slab", "place")
-ROUNDS = HEAD.field("rounds settled", "count")
-SPREAD = HEAD.field("sum of the sizes of all biases", "units")
-MOVED = HEAD.field("distance from forecasts to charged points, in l1", "1/(k SCALE FINE)")
-USED = HEAD.field("records in use", "count")
-CHANGES = HEAD.field("how often the cell changed", "count")
-PIVOTS = HEAD.field("how many vertices were exchanged for that", "count")
-RESTARTS = HEAD.field("how often the cell changed by a restart", "count")
-REPORT = HEAD.field("0 if forecasts are barycentres; FOLLOWS if they follow hints in near cells", "choice")
-BASE = HEAD.field("step of the base grid; 0 unless the grid tunes itself", "units")
-BALANCE = HEAD.field("the account; 0 unless the grid tunes itself", "1/(k SCALE FINE)")
-HEADER = HEAD.end
+FORMAT = HEADER.field("FORMAT_SIMPLEX", "format")
+CLASSES = HEADER.field("k", "count")
+SCALE = HEADER.field("the units are 1/SCALE", "units")
+STEP = HEADER.field("width of the present grid's cells", "units")
+FINE = HEADER.field("how much finer distances are counted", "factor")
+SLACK = HEADER.field("the slack", "units")
+LIMIT = HEADER.field("the last round before another grid is due", "round")
+WIDTH = HEADER.field("length of a record", "count")
+SLOTS = HEADER.field("where the slots begin", "place")
+MASK = HEADER.field("the number of slots less one", "count")
+RECORDS = HEADER.field("where the records begin", "place")
+CURRENT_FRAME = HEADER.field("the frame of the current cell", "place")
+OTHER_FRAME = HEADER.field("another frame; the two may change places", "place")
+SLAB_FRAME = HEADER.field("the frame on the way through the slab", "place")
+ROUNDS = HEADER.field("rounds settled", "count")
+SPREAD = HEADER.field("sum of the sizes of all biases", "units")
+MOVED = HEADER.field("distance from forecasts to charged points, in l1", "1/(k SCALE FINE)")
+RECORDS_USED = HEADER.field("records in use", "count")
+CELL_CHANGES = HEADER.field("how often the cell changed", "count")
+PIVOTS = HEADER.field("how many vertices were exchanged for that", "count")
+RESTARTS = HEADER.field("how often the cell changed by a restart", "count")
+REPORT = HEADER.field("0 if forecasts are barycentres; FOLLOWS if they follow hints in near cells", "choice")
+BASE = HEADER.field("step of the base grid; 0 unless the grid tunes itself", "units")
+BALANCE = HEADER.field("the account; 0 unless the grid tunes itself", "1/(k SCALE FINE)")
+HEADER_LENGTH = HEADER.end
 FOLLOWS = 1
 """A REPORT, see `report`."""
 
@@ -94,18 +94,18 @@ SUPPORT = RECORD.field("classes of weight above zero", "count")
 POINT = RECORD.end
 
 REGION = Layout()
-"""What is remembered of a region (see `walk`); k sums of a frame follow, where the walk began and where it
-ended."""
+"""What is remembered of a region (see `walk`). Twice k sums of a frame follow: those where the walk begins,
+and those where it ended."""
 REGION_KEY = REGION.field("the key of the region", "key")
-SINCE = REGION.field("the round of the walk", "round")
-LAST = REGION.field("the last round that began where that had ended, plus one", "round")
-LEFT = REGION.field("how many more may", "count")
-PLACE = REGION.end
+WALKED_AT = REGION.field("the round of the walk", "round")
+LAST_BEGUN = REGION.field("the last round whose walk began from here, plus one", "round")
+RECALLS_LEFT = REGION.field("how many more rounds may begin from here", "count")
+REGION_SUMS = REGION.end
 
 SUMS = 1
 """Where a frame has the sums of its vertices' coordinates, k SCALE times the barycentre."""
 STEPS, LABELS, KEYS, LEVELS, VERTICES = range(1, 6)
-"""Parts of a frame that have an entry for each vertex (see `part_of`)."""
+"""The parts of a frame that have an entry for each vertex (see `part_of`)."""
 
 
 @uncounted
@@ -117,19 +117,19 @@ def units(memory: Memory) -> int:
 @uncounted
 def anchor_of(memory: Memory) -> int:
     """Where the anchor is kept: the point b whose upward cell b + e_0, ..., b + e_(k-1) starts a restart."""
-    return HEADER + memory[CLASSES]
+    return HEADER_LENGTH + memory[CLASSES]
 
 
 @uncounted
 def point_of(memory: Memory) -> int:
     """Where a single point is kept: the one to be charged, or a target for the anchor."""
-    return HEADER + 2 * memory[CLASSES]
+    return HEADER_LENGTH + 2 * memory[CLASSES]
 
 
 @uncounted
 def frames_of(k: int) -> int:
     """Where the three frames begin in a memory for k classes, one behind the other."""
-    return HEADER + 3 * k
+    return HEADER_LENGTH + 3 * k
 
 
 @uncounted
@@ -158,8 +158,8 @@ def record_size(k: int) -> int:
 
 @uncounted
 def remembered(k: int, records: int, report: int) -> int:
-    """How much there is behind so many records: an entry for a region for each fourth of them, or nothing."""
-    return (records >> 2) * (PLACE + 2 * k) if report == FOLLOWS else 0
+    """The room for regions behind so many records: an entry for every fourth record, or nothing."""
+    return (records >> 2) * (REGION_SUMS + 2 * k) if report == FOLLOWS else 0
 
 
 @uncounted
@@ -173,7 +173,7 @@ def key_of(memory: Memory, x: int) -> int:
     """The key of the point at x."""
     key = 0
     for c in range(memory[CLASSES]):
-        key += memory[HEADER + c] * memory[x + c]
+        key += memory[HEADER_LENGTH + c] * memory[x + c]
     return key
 
 
@@ -210,9 +210,9 @@ def record_of(memory: Memory, x: int, key: int) -> int:
 @uncounted
 def insert(memory: Memory, x: int, key: int) -> int:
     """A new record for the point at x, unbiased; the memory must have room and no record of it."""
-    memory[slot_of(memory, x, key)] = memory[USED] + 1
-    record = memory[RECORDS] + memory[USED] * memory[WIDTH]
-    memory[USED] += 1
+    memory[slot_of(memory, x, key)] = memory[RECORDS_USED] + 1
+    record = memory[RECORDS] + memory[RECORDS_USED] * memory[WIDTH]
+    memory[RECORDS_USED] += 1
     memory[record] = key
     for c in range(memory[CLASSES]):
         memory[record + POINT + c] = memory[x + c]
@@ -224,7 +224,7 @@ def insert(memory: Memory, x: int, key: int) -> int:
 @uncounted
 def rehash(memory: Memory) -> None:
     """Fill the empty slots from the records, whose keys are brought up to date."""
-    for number in range(memory[USED]):
+    for number in range(memory[RECORDS_USED]):
         record = memory[RECORDS] + number * memory[WIDTH]
         memory[record] = key_of(memory, record + POINT)
         memory[slot_of(memory, record + POINT, memory[record])] = number + 1
@@ -251,7 +251,7 @@ def fresh_label(memory: Memory, x: int) -> int:
 
 @uncounted
 def earned_label(memory: Memory, record: int, last: int) -> int:
-    """The label of a charged point by the rule above; `last` is the class that it was charged with last."""
+    """The label of a charged point by the chairman rule; `last` is the class of its last charge."""
     k, scale = memory[CLASSES], memory[SCALE]
     x, biases = record + POINT, record + POINT + k
     double = 2 * memory[record + SUPPORT] - 2
@@ -273,8 +273,9 @@ def earned_label(memory: Memory, record: int, last: int) -> int:
 def anchored_label(memory: Memory, x: int) -> int:
     """The artificial label of the point at x: the first class up to which it outweighs the anchor.
 
-    The point has one step more than the anchor in all, so there is such a class, and its weight is
-    above zero. The cell b + e_0, ..., b + e_(k-1) of the anchor b is the only one with all labels.
+    The coordinates of the point have one step more than those of the anchor, so there is such a class, and
+    its weight is above zero. The cell b + e_0, ..., b + e_(k-1) of the anchor b is the only one with all
+    labels.
     """
     anchor = anchor_of(memory)
     c, excess = 0, memory[x] - memory[anchor]
@@ -299,13 +300,13 @@ def label_of(memory: Memory, x: int, key: int, leaning: bool) -> int:
     return memory[record + LABEL] if record >= 0 else fresh_label(memory, x)
 
 
-RESERVE = 4
-"""What two charges can add to biases at most, in l1: one in its turn, one that has become late."""
+RESERVED_BIAS = 4
+"""The most that two charges can add to biases, in l1: one in its turn and one that has become late."""
 
 
 @uncounted
 def book(memory: Memory, x: int, key: int, outcome: int, weight: int, points: Any, y: int) -> int:
-    """Enter a charge into the record of the point at x, or a new one: its new label.
+    """Enter a charge into the record of the point at x, or into a new one, and give back the point's label.
 
     The charge has a weight, in units of 1/SCALE, and that outcome; with y >= 0 its outcome is the point at y
     of `points`.
@@ -337,7 +338,8 @@ def book(memory: Memory, x: int, key: int, outcome: int, weight: int, points: An
 def count(memory: Memory, away: int, spared: bool) -> None:
     """Count a round, and how far away it was from what it was charged to.
 
-    The account of a grid that tunes itself is `spared` the distance to a new class: the guarantee counts it.
+    The account of a grid that tunes itself is `spared` the distance to a new class, which the guarantee
+    counts.
     """
     memory[MOVED] += away
     memory[ROUNDS] += 1
@@ -347,7 +349,7 @@ def count(memory: Memory, away: int, spared: bool) -> None:
 
 @uncounted
 def price(memory: Memory) -> int:
-    """The farthest that a round on the base grid can be from what it is charged to, in units of MOVED."""
+    """The largest distance of a round on the base grid from what it is charged to, in units of MOVED."""
     k, base = memory[CLASSES], memory[BASE]
     high = min(memory[SCALE] // base, k >> 1)
     farthest = k if memory[REPORT] > 0 else k - high
@@ -356,9 +358,9 @@ def price(memory: Memory) -> int:
 
 FORMAT_SIMPLEX = 3
 FEWEST_RECORDS = 8
-FINENESS = 1 << 30
-CONSTANT = (FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, WIDTH, SLOTS, SLAB, REPORT)
-MOST = 1 << 62
+FINEST_UNITS = 1 << 30
+CONSTANT_FIELDS = (FORMAT, CLASSES, SCALE, STEP, FINE, SLACK, WIDTH, SLOTS, SLAB_FRAME, REPORT)
+LARGEST_ACCOUNT = 1 << 62
 
 
 def new_memory(
@@ -379,25 +381,25 @@ def new_memory(
 
 @lru_cache(maxsize=256)
 def front_of(classes: int, scale: int, step: int, slack: float | None, growing: bool, report: int) -> Ints:
-    """With what such memories begin, up to the sums of their cell."""
+    """The front part of such memories, up to the sums of their cell."""
     frames, size = frames_of(classes), frame_size(classes)
     memory = np.zeros(frames + SUMS + classes, np.int64)
     memory[[FORMAT, CLASSES, SCALE, STEP, LIMIT]] = FORMAT_SIMPLEX, classes, scale, step, FOREVER
     memory[REPORT] = report
-    memory[FINE] = 1 << (max(1, FINENESS // (classes * scale)).bit_length() - 1) if growing else 1
+    memory[FINE] = 1 << (max(1, FINEST_UNITS // (classes * scale)).bit_length() - 1) if growing else 1
     memory[[WIDTH, SLOTS]] = record_size(classes), frames + 3 * size
     set_slack(memory, slack)
     largest = (1 << 60) // (scale * (classes + 1))
     for c in range(classes):
-        memory[HEADER + c] = pow(0x9E3779B1, c + 1, (1 << 61) - 1) % largest
-    memory[[HERE, OTHER, SLAB]] = frames, frames + size, frames + 2 * size
+        memory[HEADER_LENGTH + c] = pow(0x9E3779B1, c + 1, (1 << 61) - 1) % largest
+    memory[[CURRENT_FRAME, OTHER_FRAME, SLAB_FRAME]] = frames, frames + size, frames + 2 * size
     memory[frames + SUMS :] = scale
     memory.setflags(write=False)
     return memory
 
 
 def set_slack(memory: Ints, slack: float | None) -> None:
-    """Let labels lean so far from now on; those of the present cell stay what they are."""
+    """Set how far labels may lean from now on; those of the present cell stay what they are."""
     if slack is not None:
         numerator, denominator = float(slack).as_integer_ratio()
         memory[SLACK] = numerator * int(memory[SCALE]) // denominator
@@ -418,31 +420,31 @@ def rebuilt(
     The scale may only be multiplied. Classes may only be added; the points charged so far have no weight
     on them. The distance moved is rounded up to the new unit. The cell will be near the old forecast.
     """
-    records = room or max(FEWEST_RECORDS, 1 << int(memory[USED]).bit_length())
+    records = room or max(FEWEST_RECORDS, 1 << int(memory[RECORDS_USED]).bit_length())
     new, factor = new_memory(k, scale, step, slack, growing, report, records), scale // int(memory[SCALE])
-    totals, old, now = memory[ROUNDS:HEADER].tolist(), int(units(memory)), int(units(new))
+    totals, old, now = memory[ROUNDS:HEADER_LENGTH].tolist(), int(units(memory)), int(units(new))
     totals[REPORT - ROUNDS] = report
     totals[SPREAD - ROUNDS] *= factor
     totals[BASE - ROUNDS] *= factor
     if old != now:
         totals[BALANCE - ROUNDS] = totals[BALANCE - ROUNDS] * now // old
         totals[MOVED - ROUNDS] = -(-totals[MOVED - ROUNDS] * now // old)
-    new[ROUNDS:HEADER] = totals
+    new[ROUNDS:HEADER_LENGTH] = totals
     take_points(memory, new, factor)
     return new
 
 
 @compiled
 def take_points(memory: Ints, new: Ints, factor: int) -> None:
-    """Give a memory for as many classes or more, whose units are so many times finer, points and forecast."""
+    """Copy points and forecast into a memory for as many classes or more, with units `factor` times finer."""
     old_k, k, old_width, width = memory[CLASSES], new[CLASSES], memory[WIDTH], new[WIDTH]
-    for i in range(memory[USED]):
+    for i in range(memory[RECORDS_USED]):
         old, record = memory[RECORDS] + i * old_width, new[RECORDS] + i * width
         new[record + LABEL], new[record + SUPPORT] = memory[old + LABEL], memory[old + SUPPORT]
         for c in range(old_k):
             new[record + POINT + c] = memory[old + POINT + c] * factor
             new[record + POINT + k + c] = memory[old + POINT + old_k + c] * factor
-    sums, target = memory[HERE] + SUMS, new[HERE] + SUMS
+    sums, target = memory[CURRENT_FRAME] + SUMS, new[CURRENT_FRAME] + SUMS
     for c in range(k):
         new[target + c] = memory[sums + c] * k * factor // old_k if c < old_k else 0
 
@@ -452,16 +454,16 @@ reindex = compiled(rehash)
 
 
 def divided(memory: Ints, parts: int, slack: float | None, growing: bool, report: int) -> Ints:
-    """The same run, in the same cell, in units so many times finer, a power of two."""
+    """The same run, in the same cell, in units `parts` times finer, which is a power of two."""
     k, scale, step = memory[[CLASSES, SCALE, STEP]].tolist()
     new = rebuilt(memory, k, scale * parts, step * parts, slack, growing, report, int(capacity(memory)))
     new[LIMIT] = memory[LIMIT]
-    old, frame = int(memory[HERE]), int(new[HERE])
+    old, frame = int(memory[CURRENT_FRAME]), int(new[CURRENT_FRAME])
     new[frame + SUMS + k : frame + frame_size(k)] = memory[old + SUMS + k : old + frame_size(k)]
     first, keys = int(vertex_at(new, frame, 0)), int(part_of(new, frame, KEYS))
     vertices = new[first : first + k * k].reshape(k, k)
     vertices *= parts
-    new[keys : keys + k] = vertices @ new[HEADER : HEADER + k]
+    new[keys : keys + k] = vertices @ new[HEADER_LENGTH : HEADER_LENGTH + k]
     new[frame] = new[keys : keys + k].sum()
     reindex(new)
     return new
@@ -469,7 +471,7 @@ def divided(memory: Ints, parts: int, slack: float | None, growing: bool, report
 
 def enlarged(memory: Ints) -> Ints:
     """The same memory with room for twice as many points."""
-    slots, records, used = int(memory[SLOTS]), capacity(memory) * 2, int(memory[USED])
+    slots, records, used = int(memory[SLOTS]), capacity(memory) * 2, int(memory[RECORDS_USED])
     size = remembered(int(memory[CLASSES]), records, int(memory[REPORT]))
     new = np.zeros(slots + 2 * records + records * int(memory[WIDTH]) + size, np.int64)
     new[:slots] = memory[:slots]
@@ -482,32 +484,32 @@ def enlarged(memory: Ints) -> Ints:
 def records_of(memory: Ints, number: int | None = None) -> Ints:
     """A view of the first records, of those in use, one a row: key, label, k coordinates, k biases."""
     first, width = int(memory[RECORDS]), int(memory[WIDTH])
-    used = int(memory[USED]) if number is None else number
+    used = int(memory[RECORDS_USED]) if number is None else number
     return memory[first : first + used * width].reshape(used, width)
 
 
 def certificate(memory: Any) -> float:
     """l1 distance from the forecasts to the charged points plus those points' biases, a sum."""
-    # a list, since numbers that stand alone are slow to take out of an array
-    head = memory[:HEADER].tolist() if isinstance(memory, np.ndarray) else memory
+    # a list, since taking single numbers out of an array is slow
+    head = memory[:HEADER_LENGTH].tolist() if isinstance(memory, np.ndarray) else memory
     return certified(head, head[MOVED], head[SPREAD])
 
 
 def certified(memory: Any, moved: int, spread: int) -> float:
-    """What a distance and biases in the units of the memory add up to."""
+    """The sum of a distance and biases that are in the units of the memory."""
     return (moved + int(memory[CLASSES]) * int(memory[FINE]) * spread) / int(units(memory))
 
 
 def most_rounds(memory: Ints, changing: bool) -> int:
     """How many rounds fit in all, whatever they are (see `rounds_left`)."""
-    return BRIM // (2 * (FINENESS if changing else int(units(memory))) + 1)
+    return BRIM // (2 * (FINEST_UNITS if changing else int(units(memory))) + 1)
 
 
 def rounds_left(memory: Ints, changing: bool) -> int:
-    """How many more rounds fit whatever they are; with `changing` also if the grid or the classes change."""
-    head = memory[:HEADER].tolist()
+    """How many more rounds fit, whatever they are; `changing` says that grid or classes may change."""
+    head = memory[:HEADER_LENGTH].tolist()
     now = head[CLASSES] * head[SCALE] * head[FINE]
-    finest = max(FINENESS, now) if changing else now
+    finest = max(FINEST_UNITS, now) if changing else now
     moved = -(-max(head[MOVED], head[BALANCE]) * finest // now)
     by_bias = (BRIM - head[SPREAD]) >> max(22, head[SCALE].bit_length() + 1)
     return max(0, min((BRIM - moved) // (2 * finest + 1), by_bias, FOREVER - head[ROUNDS]))
@@ -523,7 +525,7 @@ def check_bears(memory: Ints, changing: bool, rounds: int) -> None:
 
 
 def length_of(header: list[int], classes: int) -> int:
-    """How long a memory for so many classes is by its header; ValueError if it cannot have such a header."""
+    """The length of a memory for so many classes by its header; ValueError for an impossible header."""
     require((header[FORMAT], header[CLASSES]) == (FORMAT_SIMPLEX, classes), "its classes")
     require(1 <= classes <= MOST_CLASSES, "its classes")
     slots, places = frames_of(classes) + 3 * frame_size(classes), header[MASK] + 1
@@ -537,13 +539,14 @@ def check_memory(memory: Any, run: Any) -> None:
     """ValueError unless a `SimplexRun` can play on a memory that came from outside.
 
     The walks of `walk` end because every label belongs to a class of weight above zero and a vertex has the
-    label that its record says; a label is found because the biases of a point add up to zero. This is looked
-    at here, besides all places that the header names. The slots are filled anew. See `binary.soundness`.
+    label that its record says. A label is found because the biases of a point have the sum zero. This is
+    checked here, and so are all places that the header names. The slots are filled anew. See
+    `binary.soundness`.
     """
     classes, parts = len(run.numbers), run.parts
     require(isinstance(memory, np.ndarray) and memory.dtype == np.int64 and memory.ndim == 1, "its type")
-    require(len(memory) > HEADER, "its length")
-    head: list[int] = memory[:HEADER].tolist()
+    require(len(memory) > HEADER_LENGTH, "its length")
+    head: list[int] = memory[:HEADER_LENGTH].tolist()
     require(len(memory) == length_of(head, classes), "its length")
     scale, step, rounds, limit = head[SCALE], head[STEP], head[ROUNDS], head[LIMIT]
     require(type(parts) is int and 1 <= parts <= MOST_PARTS and parts & (parts - 1) == 0, "its parts")
@@ -551,32 +554,35 @@ def check_memory(memory: Any, run: Any) -> None:
     m, unit, powers = scale // parts, step // parts, scale & (scale - 1) == 0 == step & (step - 1)
     require(run.n_cells in (None, m) and (powers or (unit == 1 and run.on_one_grid)), "its grid")
     like = new_memory(classes, scale, step, run.slack, run.growing, run.report)
-    same = [*CONSTANT, *range(HEADER, HEADER + classes)]
+    same = [*CONSTANT_FIELDS, *range(HEADER_LENGTH, HEADER_LENGTH + classes)]
     require(bool((memory[same] == like[same]).all()), "what its configuration says")
-    frames = like[[HERE, OTHER]].tolist()
-    require([head[HERE], head[OTHER]] in (frames, frames[::-1]), "its frames")
+    frames = like[[CURRENT_FRAME, OTHER_FRAME]].tolist()
+    require([head[CURRENT_FRAME], head[OTHER_FRAME]] in (frames, frames[::-1]), "its frames")
     require(0 <= rounds <= limit <= FOREVER and (limit == FOREVER or not run.on_one_grid), "its rounds")
-    require(0 <= head[MOVED] < MOST and 0 <= head[USED] <= capacity(memory), "the size of its table")
+    require(
+        0 <= head[MOVED] < LARGEST_ACCOUNT and 0 <= head[RECORDS_USED] <= capacity(memory),
+        "the size of its table",
+    )
     base, balance = head[BASE], head[BALANCE]
     if run.tuned:
         require(step <= base <= scale and scale % base == 0 and base & (base - 1) == 0, "its account")
-        require(-MOST < balance < MOST, "its account")
+        require(-LARGEST_ACCOUNT < balance < LARGEST_ACCOUNT, "its account")
     else:
         require((base, balance) == (0, 0), "its account")
     _check_records(memory, head, parts)
     memory[head[SLOTS] : head[RECORDS]] = 0
     reindex(memory)
     _check_frame(memory, head)
-    # what is remembered of regions: where nothing has begun yet there are no sums
-    regions = memory[head[RECORDS] + capacity(memory) * head[WIDTH] :].reshape(-1, PLACE + 2 * classes)
-    sums = regions[:, PLACE:].reshape(-1, classes)
-    require(bool((regions[:, SINCE:PLACE] >= 0).all() and (sums >= 0).all()), "its regions")
+    # the regions that are remembered: one where nothing has begun yet has no sums
+    regions = memory[head[RECORDS] + capacity(memory) * head[WIDTH] :].reshape(-1, REGION_SUMS + 2 * classes)
+    sums = regions[:, REGION_SUMS:].reshape(-1, classes)
+    require(bool((regions[:, WALKED_AT:REGION_SUMS] >= 0).all() and (sums >= 0).all()), "its regions")
     require(bool((sums <= classes * scale).all()), "its regions")
     require(bool(np.isin(sums.sum(axis=1), [0, classes * scale]).all()), "its regions")
 
 
 def _check_records(memory: Ints, head: list[int], parts: int) -> None:
-    k, scale, used = head[CLASSES], head[SCALE], head[USED]
+    k, scale, used = head[CLASSES], head[SCALE], head[RECORDS_USED]
     table = records_of(memory, int(capacity(memory)))
     require(not table[used:].any(), "the unused part of its table")
     rows = table[:used]
@@ -593,7 +599,7 @@ def _check_records(memory: Ints, head: list[int], parts: int) -> None:
 
 def _check_frame(memory: Ints, head: list[int]) -> None:
     """Whether the current cell is one, with all labels, each that of its vertex."""
-    k, unit, frame, everything = head[CLASSES], head[STEP], head[HERE], np.arange(head[CLASSES])
+    k, unit, frame, everything = head[CLASSES], head[STEP], head[CURRENT_FRAME], np.arange(head[CLASSES])
     places = [int(part_of(memory, frame, part)) for part in (STEPS, LABELS, KEYS, VERTICES)]
     steps, labels, keys = (memory[place : place + k] for place in places[:3])
     points = memory[places[3] : places[3] + k * k].reshape(k, k)
@@ -603,7 +609,7 @@ def _check_frame(memory: Ints, head: list[int]) -> None:
     moves = unit * (np.eye(k, dtype=np.int64)[(steps + 1) % k] - np.eye(k, dtype=np.int64)[steps])
     require(bool((np.roll(points, -1, axis=0) - points == moves).all()), "its cell")
     require(bool((memory[frame + SUMS : frame + SUMS + k] == points.sum(axis=0)).all()), "its cell")
-    require(bool((keys == points @ memory[HEADER : HEADER + k]).all()), "its cell")
+    require(bool((keys == points @ memory[HEADER_LENGTH : HEADER_LENGTH + k]).all()), "its cell")
     require(int(memory[frame]) == int(keys.sum()), "its cell")
     earned = [label_of(memory, places[3] + i * k, keys[i], False) for i in range(k)]
     require(earned == labels.tolist(), "its labels")

@@ -6,10 +6,11 @@ rule (`table`) no bias leaves (-1, 1), and only the charged point can change its
 announces another full cell, one near the hint, and the barycentre of that or its point towards the hint
 (`report`); the current cell stays.
 
-Duels play rounds by `RULES`, all else by the compiled entry points at the end. One that finds no room changes
-nothing and says so: then the table must grow or the grid change, which is done outside compiled code. A round
-that waits for its label keeps its exact cell, which is put into a frame again to be charged (`cells`). A
-memory serves a fixed number of classes on a fixed grid; `make_ready` must be run on it first.
+Duels play rounds by `RULES`, and all others by the compiled entry points at the end. An entry point that
+finds no room changes nothing and answers NO_ROOM. Then the table must grow or the grid change, which is done
+outside compiled code. A round that waits for its label keeps its exact cell, which is put into a frame again
+to be charged (`cells`). A memory serves a fixed number of classes on a fixed grid; `make_ready` must be run
+on it first.
 
 *An outcome may be a soft label*, a distribution over the classes: a *weight* for each class, whole numbers
 that add up to `parts`. All coordinates of points and the scale are multiples of `parts`, so that nothing is
@@ -48,14 +49,13 @@ IN_PARTS, INSIDE, WHOLE = range(3)
 
 
 class MulticlassRules(NamedTuple):
-    """What a compiled loop needs to know of a forecaster of several classes; `memory` is one flat array.
+    """The functions of a forecaster of several classes for compiled loops; `memory` is one flat array.
 
-    has_room(memory) -> bool: whether one more round may be played on this memory.
-    announce(memory, hint, forecast) -> frame: write the forecast, k probabilities; an empty hint is none.
-    The frame is a number that the others take.
-    certificate_rises(memory, frame, forecast, rises): write how much it would rise for each outcome.
-    point(memory, frame, forecast, outcome, charged): write the point that the round is charged to.
-    settle(memory, frame, forecast, outcome): settle the round.
+    has_room(memory) -> bool: whether one more round may be played on this memory. announce(memory, hint,
+    forecast) -> frame: write the forecast, k probabilities. An empty hint means that there is none. The frame
+    is a number that the other functions take. certificate_rises(memory, frame, forecast, rises): write how
+    much it would rise for each outcome. point(memory, frame, forecast, outcome, charged): write the point
+    that the round is charged to. settle(memory, frame, forecast, outcome): settle the round.
     """
 
     has_room: Callable[..., bool]
@@ -75,38 +75,38 @@ def begin(memory: Memory) -> None:
 @uncounted
 def start_afresh(memory: Memory) -> None:
     """Make a full cell current, found from the barycentre that the current frame holds."""
-    walk.set_anchor(memory, memory[layout.HERE] + layout.SUMS)
+    walk.set_anchor(memory, memory[layout.CURRENT_FRAME] + layout.SUMS)
     walk.restart(memory, False)
     walk.change_places(memory)
 
 
 @uncounted
 def has_room(memory: Memory) -> bool:
-    """Whether a point that was never charged still fits, and grid and integers serve one more round."""
+    """Whether another point still fits, and grid and integers serve one more round."""
     bears = memory[layout.MOVED] < BRIM and memory[layout.SPREAD] < BRIM and memory[layout.BALANCE] < BRIM
     serves = memory[layout.ROUNDS] < memory[layout.LIMIT]
-    return bool(memory[layout.USED] < layout.capacity(memory) and serves and bears)
+    return bool(memory[layout.RECORDS_USED] < layout.capacity(memory) and serves and bears)
 
 
 @uncounted
 def has_room_for(memory: Memory, table: Memory, charges: int) -> bool:
-    """The same of a round that is charged to so many points, and whether its window can note it."""
-    fit = memory[layout.USED] + charges <= layout.capacity(memory)
+    """The same for a round that is charged to so many points, and whether the window can note it."""
+    fit = memory[layout.RECORDS_USED] + charges <= layout.capacity(memory)
     return bool(fit and has_room(memory) and fits(memory, table, charges))
 
 
 @kernel_part
 def announce(memory: Memory, hint: Any, forecast: Any) -> int:
-    """Write the forecast of the coming round; the frame of its cell, the current one without a hint."""
+    """Write the forecast of the coming round; returns its cell's frame, without a hint the current one."""
     if len(hint) > 0:
         return announce_near(memory, hint, forecast)
-    write_barycentre(memory, memory[layout.HERE], forecast)
-    return memory[layout.HERE]
+    write_barycentre(memory, memory[layout.CURRENT_FRAME], forecast)
+    return memory[layout.CURRENT_FRAME]
 
 
 @kernel_part
 def announce_near(memory: Memory, hint: Any, forecast: Any) -> int:
-    """Write the forecast of a round with a hint, a probability for each class; the frame of its cell.
+    """Write the forecast of a round with a hint, a probability for each class; returns the frame of its cell.
 
     With a slack the labels lean towards the hint as far as that allows.
     """
@@ -136,7 +136,7 @@ def write_barycentre(memory: Memory, frame: int, forecast: Any) -> None:
 def moved(memory: Memory, frame: int, forecast: Any, known: int, i: int) -> int:
     """How far vertex i of a frame's cell is from what was announced there, in units of MOVED.
 
-    The forecast was of so many known classes; a class that it did not know is at the distance NEWCOMER.
+    The forecast was for so many known classes; a class that it did not know is at the distance NEWCOMER.
     """
     if i >= known:
         return cells.NEWCOMER * layout.units(memory)
@@ -147,9 +147,10 @@ def moved(memory: Memory, frame: int, forecast: Any, known: int, i: int) -> int:
 def away_from(memory: Memory, frame: int, forecast: Any, known: int, points: Any, x: int) -> int:
     """How far the point at x of `points` is from what was announced in a frame's cell, in units of MOVED.
 
-    That is in l1 and rounded up; exact from barycentres, unless classes have become known since.
+    The distance is in l1 and rounded up. From barycentres it is exact, unless classes have become known
+    since.
     """
-    if frame != memory[layout.HERE] and memory[layout.REPORT] > 0:
+    if frame != memory[layout.CURRENT_FRAME] and memory[layout.REPORT] > 0:
         far, scale = 0.0, memory[layout.SCALE]
         for c in range(known):
             far += abs(forecast[c] * scale - points[x + c])
@@ -180,9 +181,9 @@ def settle(memory: Memory, frame: int, forecast: Any, outcome: int) -> None:
 
 @uncounted
 def settle_noted(memory: Memory, table: Memory, frame: int, forecast: Any, known: int, outcome: int) -> None:
-    """The same of a forecast that knew so many classes, and the window notes it if there is one.
+    """The same for a forecast that knew so many classes, and the window, if there is one, notes it.
 
-    The current cell's forecast need not be said.
+    For the current cell the forecast is not used.
     """
     i, before, number = layout.vertex_of(memory, frame, outcome), memory[layout.MOVED], 0
     x, key = layout.vertex_at(memory, frame, i), memory[layout.part_of(memory, frame, layout.KEYS) + i]
@@ -204,18 +205,18 @@ def charge(memory: Memory, x: int, key: int, outcome: int, away: int, spared: bo
 
 @uncounted
 def return_to_base(memory: Memory) -> None:
-    """Go on on the base grid if the present one is finer and the balance bears that no longer."""
-    if memory[layout.STEP] < memory[layout.BASE] and memory[layout.BALANCE] < layout.RESERVE * layout.units(
-        memory
-    ):
+    """Return to the base grid if the present one is finer and the balance does not cover that any more."""
+    if memory[layout.STEP] < memory[layout.BASE] and memory[
+        layout.BALANCE
+    ] < layout.RESERVED_BIAS * layout.units(memory):
         memory[layout.STEP] = memory[layout.BASE]
         start_afresh(memory)
 
 
 @uncounted
 def follow(memory: Memory, x: int, key: int, label: int) -> None:
-    """If the point at x is a vertex of the current cell, tell that its label, and walk to a full cell."""
-    k, here = memory[layout.CLASSES], memory[layout.HERE]
+    """If the point at x is a vertex of the current cell, give it its new label and walk to a full cell."""
+    k, here = memory[layout.CLASSES], memory[layout.CURRENT_FRAME]
     keys, labels = layout.part_of(memory, here, layout.KEYS), layout.part_of(memory, here, layout.LABELS)
     for i in range(k):
         if memory[keys + i] != key or memory[labels + i] == label:
@@ -225,7 +226,7 @@ def follow(memory: Memory, x: int, key: int, label: int) -> None:
             c += 1
         if c == k:
             memory[labels + i] = label
-            memory[layout.CHANGES] += 1
+            memory[layout.CELL_CHANGES] += 1
             if not walk.doors(memory, i, walk.twin_of(memory, here, k, i)):
                 start_afresh(memory)
             return
@@ -250,8 +251,8 @@ def certificate_rises(memory: Memory, frame: int, forecast: Any, rising: Any) ->
 def is_inside(sums: Any, s: int, k: int, unit: int, outcome: Any, y: int) -> bool:
     """Whether the point at y is in the cell, on the grid with that unit, that has its sums at s.
 
-    In a cell the sum of the coordinates up to a class takes two neighbouring values; the higher one at so
-    many vertices as the barycentre's sum says. The more there are, the higher the point's sum must be.
+    In a cell the sum of the coordinates up to a class takes two neighbouring values. The barycentre's sum
+    says at how many vertices it takes the higher one. The more there are, the higher the point's sum must be.
     """
     of_cell = of_point = 0
     for c in range(k - 1):
@@ -284,10 +285,10 @@ def lay_out(
     points: Any,
     distances: Any,
 ) -> int:
-    """Write what a round may be charged to in that frame's cell, on the grid with that unit.
+    """Write the points that a round may be charged to in that frame's cell, on the grid with that unit.
 
-    That is, k + 1 rows of coordinates, the vertices by label and the outcome, and how far these are from the
-    forecast, in units of MOVED. Returns how it is charged.
+    There are k + 1 rows of coordinates: the vertices by label, and the outcome. Their distances from the
+    forecast are in units of MOVED. Returns how the round is charged.
     """
     k, grain = memory[layout.CLASSES], memory[layout.SCALE] // parts
     for j in range(k):
@@ -308,7 +309,7 @@ def way_of(sums: Any, s: int, k: int, unit: int, scale: int, points: Any) -> int
     """How a round with the outcome in the last of the rows is charged in the cell that has its sums at s."""
     for c in range(k):
         if points[k * k + c] == scale:
-            # one class has all the weight, perhaps since it was rounded
+            # one class has all the weight, perhaps because of rounding
             return IN_PARTS
     if is_inside(sums, s, k, unit, points, k * k):
         return INSIDE
@@ -327,10 +328,10 @@ def settle_parts(
     rounded: float,
     spared: bool,
 ) -> None:
-    """Charge a round to what was laid out, while there is room for a point a class; the window notes it.
+    """Charge a round to the points of `lay_out`, if there is room for a point a class; the window notes it.
 
     `rounded` is the distance from the true outcome to the weights, in l1; `spared` is as in `count`. Behind
-    the distances there is room for as many numbers as there are classes.
+    the distances there must be room for as many numbers as there are classes.
     """
     k, scale = memory[layout.CLASSES], memory[layout.SCALE]
     grain, before, away, numbers = scale // parts, memory[layout.MOVED], 0, k + 1
@@ -358,9 +359,9 @@ def settle_parts(
 
 @uncounted
 def charge_part(memory: Memory, points: Any, j: int, y: int, weight: int) -> int:
-    """Charge a weight, in units of 1/SCALE, to the vertex labelled j; the number of its record, plus one.
+    """Charge a weight, in units of 1/SCALE, to the vertex labelled j; returns its record's number plus one.
 
-    Its outcome is class j, or if y >= 0 the point there.
+    The outcome is class j, or if y >= 0 the point at y.
     """
     k, x = memory[layout.CLASSES], layout.point_of(memory)
     for c in range(k):
@@ -381,10 +382,10 @@ make_ready = compiled(begin)
 
 @compiled
 def advance(memory: Ints, table: Ints, outcome: int, charges: int) -> int:
-    """Charge the current cell: DONE, or NO_ROOM for so many charges or in the window's table."""
+    """Charge the current cell: DONE, or NO_ROOM if so many charges do not fit memory and window."""
     if not has_room_for(memory, table, charges):
         return NO_ROOM
-    settle_noted(memory, table, memory[layout.HERE], memory, memory[layout.CLASSES], outcome)
+    settle_noted(memory, table, memory[layout.CURRENT_FRAME], memory, memory[layout.CLASSES], outcome)
     return DONE
 
 
@@ -392,10 +393,10 @@ def advance(memory: Ints, table: Ints, outcome: int, charges: int) -> int:
 def issue(memory: Ints, hint: Floats, forecast: Floats, cell: NDArray[np.int32], charges: int) -> int:
     """Fill the forecast, shape (k,), and the cell, shape (cell_size(k),) or (0,) if it is not wanted.
 
-    The frame of its cell; NO_ROOM if another grid is due, or there is none for so many charges: what a larger
-    memory has forgotten must not be known to this round, as it is not in a replay.
+    Returns the frame of the cell, or NO_ROOM if another grid is due or so many charges do not fit. A larger
+    memory forgets its regions, so it must have grown before the round is announced, as it has in a replay.
     """
-    is_full = memory[layout.USED] + charges > layout.capacity(memory)
+    is_full = memory[layout.RECORDS_USED] + charges > layout.capacity(memory)
     if is_full or memory[layout.ROUNDS] >= memory[layout.LIMIT]:
         return NO_ROOM
     frame = announce(memory, hint, forecast)
@@ -418,9 +419,9 @@ def settle_waiting(
 ) -> int:
     """Charge a round that was announced as this forecast in a cell, when there may have been fewer classes.
 
-    The weights have shape (k,) and add up to `parts`, or (0,) if the outcome is a class; `rounded` is how far
-    they are from the true outcome in l1. NO_ROOM also unless it is sure (to the caller, or at a glance) that
-    one more round is borne.
+    The weights have shape (k,) and the sum `parts`, or shape (0,) if the outcome is a class; `rounded` is
+    their distance from the true outcome in l1. The answer is also NO_ROOM unless one more round certainly
+    fits the integers; `sure` says that the caller has checked that.
     """
     k, known = memory[layout.CLASSES], len(forecast)
     if not (has_room_for(memory, table, max(1, len(weights))) and (sure or cells.bears_surely(memory))):
@@ -451,10 +452,10 @@ def replay(
     charged: Floats,
     start: int,
 ) -> int:
-    """Play from row `start` until the end or until there is no room; how many rounds are done.
+    """Play from row `start` until the end or until there is no room; returns how many rounds are done.
 
-    Where an outcome is MIXED its row of `weights`, shape (T, k), counts. Fills the forecasts, and the charged
-    points unless that array is empty, of shape (T, k) or with more columns.
+    If an outcome is MIXED its row of `weights`, shape (T, k), counts. Fills the forecasts, and the charged
+    points unless that array is empty; both have shape (T, k) or more columns.
     """
     memory, forecasts, charged = borrowed(memory), borrowed(forecasts), borrowed(charged)
     hints, table, weights = borrowed(hints), borrowed(table), borrowed(weights)
@@ -465,11 +466,11 @@ def replay(
         outcome, forecast = outcomes[t], forecasts[t]
         if not has_room_for(memory, table, charges):
             return t
-        # as `announce` does; here, since a view of a hint that may be none costs 6 % of a round
+        # this is `announce`, written out: a view of a hint that may be empty would cost 6 % of a round
         if hinted:
             frame = announce_near(memory, hints[t], forecast)
         else:
-            frame = memory[layout.HERE]
+            frame = memory[layout.CURRENT_FRAME]
             write_barycentre(memory, frame, forecast)
         if outcome == MIXED:
             unit = memory[layout.STEP]

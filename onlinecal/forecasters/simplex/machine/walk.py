@@ -10,24 +10,24 @@ class and has another one twice, so it has two *doors*, facets with all labels b
 so has every such cell: dropping either of the twins leads on, and no cell comes twice. The walks through
 both doors advance in turn until one finds the missing label. They may both leave the simplex, or meet.
 
-`restart` always succeeds. Two copies of the grid, one above the other, bound a slab of prisms that
-Kuhn's triangulation cuts into words with k + 1 vertices and one step more, UP, undone by the step of the
-last class. The lower copy has artificial labels with one full cell only, at the anchor; the upper copy has
-the true ones. The walk goes from that cell into the slab and on through facets with all labels. These
-are never on the side of the slab, where a class is missing, and none but the first is at the bottom: so
-the walk ends at the top, in a cell with all labels. docs/theory-simplex.md has the proofs.
+`restart` always succeeds. Two copies of the grid, one above the other, bound a slab of prisms. Kuhn's
+triangulation cuts these into words with k + 1 vertices and one more step, UP, which the step of the last
+class undoes. The lower copy has artificial labels with one full cell only, at the anchor; the upper copy has
+the true ones. The walk goes from that cell into the slab and on through facets with all labels. These are
+never on the side of the slab, where a class is missing, and only the first is at the bottom. So the walk ends
+at the top, in a cell with all labels. docs/theory-simplex.md has the proofs.
 
-A cell near a hint is the hint's own if it can be had, else one that is walked to.
+A cell near a hint is the hint's own cell, if that can be full, or else a cell that a walk finds.
 
-*The hint's own cell* is the one that it is in, so that it can be announced as it is. A vertex *accepts* a
-class if it gives it weight and its bias after a charge with it would not be below -slack. If the vertices can
-be dealt out to the classes, each accepting its own, the cell is full by these labels: of such deals one is
-looked for that makes biases grow little, if the hint is right.
+*The hint's own cell* is the one that contains it, so that the hint can be announced as it is. A vertex
+*accepts* a class if it gives the class weight and its bias after a charge with the class would not be below
+-slack. If the vertices can be dealt out to the classes such that each accepts its own, the cell is full by
+these labels. Of such deals one is chosen that makes biases grow little if the hint is right.
 
-*Where the points around a hint refuse what comes* a walk is long. Then it is remembered where it has ended,
-and the next hints in the same region of the simplex are looked for from there, the more of them the longer
-the walk was. Any anchor will do (docs/theory-simplex.md, section 9). A region has an entry behind the
-records, of which there are four times as many, until another one needs it.
+*Long walks.* A walk is long where the points around a hint refuse what comes. Then the place where it ended
+is remembered, and the searches for the next hints in the same region of the simplex begin there; for more
+hints the longer the walk was. Any anchor will do (docs/theory-simplex.md, section 9). Regions have entries
+behind the records, one for every four records, and a region keeps its entry until another region needs it.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ from onlinecal.forecasters.simplex.machine.memory import Memory
 
 FULL_CELL, OUTSIDE = -1, -2
 
-REGIONS = 12
+REGIONS_A_SIDE = 12
 """The simplex has about so many regions a side, of one cell each if there are fewer cells."""
 LONG_WALK = 16
 """A walk of so many pivots is long."""
 PIVOTS_A_ROUND = 4
-"""What a long walk has cost is spread over as many rounds as there are times so many pivots in it."""
-COARSE = 2
-"""With more classes than so many times the cells a side, cells may be as wide as the simplex: walk then."""
-REFUSED = 1 << 56
-"""What a label costs that is not accepted: more than all others."""
+"""A long walk is remembered for one round for every so many pivots, over which its cost is spread."""
+COARSE_CELLS = 2
+"""With more classes than so many times the cells a side, cells may be as wide as the simplex, and a walk
+starts at the hint."""
+REFUSED_COST = 1 << 56
+"""The cost of a label that is not accepted: more than all others."""
 
 
 @uncounted
@@ -75,7 +76,7 @@ def pivot(memory: Memory, frame: int, length: int, i: int) -> bool:
             level -= 1
         memory[y + step] -= unit
         memory[y + after] += unit
-        key += unit * (memory[layout.HEADER + after] - memory[layout.HEADER + step])
+        key += unit * (memory[layout.HEADER_LENGTH + after] - memory[layout.HEADER_LENGTH + step])
     memory[frame] += key - memory[keys + i]
     memory[keys + i] = key
     memory[levels + i] = level
@@ -96,7 +97,7 @@ def twin_of(memory: Memory, frame: int, length: int, i: int) -> int:
 
 @uncounted
 def through(memory: Memory, frame: int, i: int) -> int:
-    """Leave a cell through the facet opposite vertex i: which vertex to drop next, FULL_CELL or OUTSIDE."""
+    """Leave a cell through the facet opposite vertex i: the next vertex to drop, FULL_CELL or OUTSIDE."""
     k = memory[layout.CLASSES]
     if not pivot(memory, frame, k, i):
         return OUTSIDE
@@ -112,7 +113,7 @@ def doors(memory: Memory, first: int, second: int) -> bool:
     `first` and `second` are the vertices with the same label. False if neither walk finds a cell with all
     labels: then only the sums of the current frame are what they were.
     """
-    ahead, behind = memory[layout.OTHER], memory[layout.HERE]
+    ahead, behind = memory[layout.OTHER_FRAME], memory[layout.CURRENT_FRAME]
     for i in range(layout.frame_size(memory[layout.CLASSES])):
         memory[ahead + i] = memory[behind + i]
     while first >= 0 or second >= 0:
@@ -120,12 +121,12 @@ def doors(memory: Memory, first: int, second: int) -> bool:
             first = through(memory, ahead, first)
             if first == FULL_CELL:
                 sum_up(memory, ahead)
-                if ahead != memory[layout.HERE]:
+                if ahead != memory[layout.CURRENT_FRAME]:
                     change_places(memory)
                 return True
             if first >= 0 and second >= 0 and memory[ahead] == memory[behind]:
                 return False
-        # now the other one's turn
+        # now it is the turn of the other walk
         first, second, ahead, behind = second, first, behind, ahead
     return False
 
@@ -133,7 +134,10 @@ def doors(memory: Memory, first: int, second: int) -> bool:
 @uncounted
 def change_places(memory: Memory) -> None:
     """Make the other frame's cell current."""
-    memory[layout.HERE], memory[layout.OTHER] = memory[layout.OTHER], memory[layout.HERE]
+    memory[layout.CURRENT_FRAME], memory[layout.OTHER_FRAME] = (
+        memory[layout.OTHER_FRAME],
+        memory[layout.CURRENT_FRAME],
+    )
 
 
 @uncounted
@@ -161,18 +165,18 @@ def set_anchor(memory: Memory, target: int) -> None:
 
 @uncounted
 def anchored_cell(memory: Memory, leaning: bool) -> bool:
-    """Whether the anchor's own cell has its artificial labels; then it is in the other frame.
+    """Whether the anchor's own cell has its artificial labels; then it is put into the other frame.
 
-    The walk would lift its vertices one by one and end there: with good hints that is what it mostly does.
+    The walk would lift its vertices one by one and end there, which is the usual case with good hints.
     """
     k, unit, anchor = memory[layout.CLASSES], memory[layout.STEP], layout.anchor_of(memory)
-    cell, base = memory[layout.OTHER], layout.key_of(memory, layout.anchor_of(memory))
+    cell, base = memory[layout.OTHER_FRAME], layout.key_of(memory, layout.anchor_of(memory))
     steps, labels = layout.part_of(memory, cell, layout.STEPS), layout.part_of(memory, cell, layout.LABELS)
     keys, levels = layout.part_of(memory, cell, layout.KEYS), layout.part_of(memory, cell, layout.LEVELS)
     memory[cell] = 0
     # the last one first: it is where the walk begins
     for i in range(k - 1, -1, -1):
-        x, key = layout.vertex_at(memory, cell, i), base + unit * memory[layout.HEADER + i]
+        x, key = layout.vertex_at(memory, cell, i), base + unit * memory[layout.HEADER_LENGTH + i]
         for c in range(k):
             memory[x + c] = memory[anchor + c]
         memory[x + i] += unit
@@ -187,15 +191,15 @@ def anchored_cell(memory: Memory, leaning: bool) -> bool:
 
 @uncounted
 def restart(memory: Memory, leaning: bool) -> int:
-    """A cell with all labels, found from the anchor through the slab: the other frame, where it is put.
+    """Find a cell with all labels from the anchor through the slab; returns the other frame, where it is put.
 
     With `leaning`, labels may lean towards the anchor (see `label_of`).
     """
     k, unit, anchor = memory[layout.CLASSES], memory[layout.STEP], layout.anchor_of(memory)
-    slab, length = memory[layout.SLAB], memory[layout.CLASSES] + 1
+    slab, length = memory[layout.SLAB_FRAME], memory[layout.CLASSES] + 1
     memory[layout.RESTARTS] += 1
     if anchored_cell(memory, leaning):
-        return memory[layout.OTHER]
+        return memory[layout.OTHER_FRAME]
     steps, labels = layout.part_of(memory, slab, layout.STEPS), layout.part_of(memory, slab, layout.LABELS)
     keys, levels = layout.part_of(memory, slab, layout.KEYS), layout.part_of(memory, slab, layout.LEVELS)
     memory[slab] = 0
@@ -225,15 +229,15 @@ def restart(memory: Memory, leaning: bool) -> int:
 
 @uncounted
 def upper_cell(memory: Memory, slab: int, dropped: int) -> int:
-    """The cell on top of the slab that is left when the only lower vertex is dropped: its frame."""
-    k, cell = memory[layout.CLASSES], memory[layout.OTHER]
+    """Write the cell on top of the slab, which is left when the only lower vertex is dropped, to a frame."""
+    k, cell = memory[layout.CLASSES], memory[layout.OTHER_FRAME]
     memory[cell] = 0
     source = dropped
     for i in range(k):
         source = source + 1 if source < k else 0
         for part in range(layout.STEPS, layout.LEVELS):
-            found = memory[layout.part_of(memory, slab, part) + source]
-            memory[layout.part_of(memory, cell, part) + i] = found
+            entry = memory[layout.part_of(memory, slab, part) + source]
+            memory[layout.part_of(memory, cell, part) + i] = entry
         memory[layout.part_of(memory, cell, layout.LEVELS) + i] = 0
         memory[cell] += memory[layout.part_of(memory, cell, layout.KEYS) + i]
         x, y = layout.vertex_at(memory, slab, source), layout.vertex_at(memory, cell, i)
@@ -256,21 +260,21 @@ def sum_up(memory: Memory, frame: int) -> None:
 
 @uncounted
 def full_cell_near(memory: Memory, hint: int) -> int:
-    """A full cell near a hint (k coordinates in units of 1/(k SCALE)): the other frame, where it is put."""
+    """Find a full cell near a hint, k coordinates in units of 1/(k SCALE); returns the cell's frame."""
     leaning = memory[layout.SLACK] > 0
-    if memory[layout.CLASSES] * memory[layout.STEP] > COARSE * memory[layout.SCALE]:
+    if memory[layout.CLASSES] * memory[layout.STEP] > COARSE_CELLS * memory[layout.SCALE]:
         set_anchor(memory, hint)
         return restart(memory, leaning)
     if leaning and own_cell(memory, hint, hint):
-        return memory[layout.OTHER]
+        return memory[layout.OTHER_FRAME]
     set_anchor(memory, hint)
     key = region(memory)
     place = place_of(memory, key)
     if recalls(memory, place, key):
-        if leaning and own_cell(memory, place + layout.PLACE, hint):
-            frame = memory[layout.OTHER]
+        if leaning and own_cell(memory, place + layout.REGION_SUMS, hint):
+            frame = memory[layout.OTHER_FRAME]
         else:
-            set_anchor(memory, place + layout.PLACE)
+            set_anchor(memory, place + layout.REGION_SUMS)
             frame = restart(memory, leaning)
     else:
         before = memory[layout.PIVOTS]
@@ -278,58 +282,59 @@ def full_cell_near(memory: Memory, hint: int) -> int:
         walked = memory[layout.PIVOTS] - before
         if walked < LONG_WALK:
             return frame
-        memory[place + layout.REGION_KEY], memory[place + layout.SINCE] = key, memory[layout.ROUNDS]
-        memory[place + layout.LAST], memory[place + layout.LEFT] = 0, walked // PIVOTS_A_ROUND
+        memory[place + layout.REGION_KEY], memory[place + layout.WALKED_AT] = key, memory[layout.ROUNDS]
+        memory[place + layout.LAST_BEGUN], memory[place + layout.RECALLS_LEFT] = 0, walked // PIVOTS_A_ROUND
     k = memory[layout.CLASSES]
     for c in range(k):
-        memory[place + layout.PLACE + k + c] = memory[frame + layout.SUMS + c]
+        memory[place + layout.REGION_SUMS + k + c] = memory[frame + layout.SUMS + c]
     return frame
 
 
 @uncounted
 def recalls(memory: Memory, place: int, key: int) -> bool:
-    """Whether a hint in the region is to be looked for from the place that is remembered.
+    """Whether the search for a hint in the region begins at the place that is remembered.
 
-    All hints of one round begin at the same place, so that one that is asked again is answered the same.
+    All searches of one round begin at the same place, so that a hint that is asked again gets the same
+    answer.
     """
     now, k = memory[layout.ROUNDS], memory[layout.CLASSES]
-    if memory[place + layout.REGION_KEY] != key or memory[place + layout.SINCE] == now:
+    if memory[place + layout.REGION_KEY] != key or memory[place + layout.WALKED_AT] == now:
         return False
-    if memory[place + layout.LAST] != now + 1:
-        if memory[place + layout.LEFT] == 0:
+    if memory[place + layout.LAST_BEGUN] != now + 1:
+        if memory[place + layout.RECALLS_LEFT] == 0:
             return False
-        memory[place + layout.LEFT] -= 1
-        memory[place + layout.LAST] = now + 1
+        memory[place + layout.RECALLS_LEFT] -= 1
+        memory[place + layout.LAST_BEGUN] = now + 1
         for c in range(k):
-            memory[place + layout.PLACE + c] = memory[place + layout.PLACE + k + c]
+            memory[place + layout.REGION_SUMS + c] = memory[place + layout.REGION_SUMS + k + c]
     return True
 
 
 @uncounted
 def region(memory: Memory) -> int:
     """The key of the region that the anchor is in, above zero."""
-    width = max(memory[layout.SCALE] // REGIONS, memory[layout.STEP])
+    width = max(memory[layout.SCALE] // REGIONS_A_SIDE, memory[layout.STEP])
     anchor, key = layout.anchor_of(memory), 1
     for c in range(memory[layout.CLASSES]):
-        key += memory[layout.HEADER + c] * (memory[anchor + c] // width)
+        key += memory[layout.HEADER_LENGTH + c] * (memory[anchor + c] // width)
     return key
 
 
 @uncounted
 def place_of(memory: Memory, key: int) -> int:
-    """Where a region with that key is remembered, unless that place was taken by another one since."""
+    """The place of the entry for a region with that key, which another region may have taken since."""
     behind = memory[layout.RECORDS] + layout.capacity(memory) * memory[layout.WIDTH]
     entry = layout.first_slot(memory, key) & ((layout.capacity(memory) >> 2) - 1)
-    return behind + entry * (layout.PLACE + 2 * memory[layout.CLASSES])
+    return behind + entry * (layout.REGION_SUMS + 2 * memory[layout.CLASSES])
 
 
 @uncounted
 def own_cell(memory: Memory, target: int, hint: int) -> bool:
-    """Whether the cell that a target is in can be had; then it is in the other frame, labels dealt out.
+    """Whether the cell that contains a target can be full; then it is in the other frame with its labels.
 
-    A label that a vertex gives weight is that of the step that leaves it, so these are where dealing begins.
+    Each vertex gives weight to the class of the step that leaves it, so dealing begins with these labels.
     """
-    k, unit, cell = memory[layout.CLASSES], memory[layout.STEP], memory[layout.OTHER]
+    k, unit, cell = memory[layout.CLASSES], memory[layout.STEP], memory[layout.OTHER_FRAME]
     keys, labels = layout.part_of(memory, cell, layout.KEYS), layout.part_of(memory, cell, layout.LABELS)
     levels, steps = layout.part_of(memory, cell, layout.LEVELS), layout.part_of(memory, cell, layout.STEPS)
     first_vertex(memory, cell, target)
@@ -341,7 +346,7 @@ def own_cell(memory: Memory, target: int, hint: int) -> bool:
         sum_of_keys += key
         price_labels(memory, x, key, hint, i)
         after = step + 1 if step + 1 < k else 0
-        key += unit * (memory[layout.HEADER + after] - memory[layout.HEADER + step])
+        key += unit * (memory[layout.HEADER_LENGTH + after] - memory[layout.HEADER_LENGTH + step])
         if i + 1 < k:
             for c in range(k):
                 memory[x + k + c] = memory[x + c]
@@ -359,8 +364,9 @@ def own_cell(memory: Memory, target: int, hint: int) -> bool:
 def first_vertex(memory: Memory, cell: int, target: int) -> None:
     """Write the first vertex and the steps of the cell that the target is in.
 
-    Where the sums of coordinates up to each class lie between multiples of the grid's step: the first vertex
-    has all of them above; they are lowered one by one, those first that are least above the lower end.
+    The sums of the target's coordinates up to each class lie between multiples of the grid's step. The first
+    vertex has the upper multiple of each. The steps lower them one by one, beginning with the sum that is
+    least above its lower multiple.
     """
     k, unit, x = memory[layout.CLASSES], memory[layout.STEP], layout.vertex_at(memory, cell, 0)
     steps, above = layout.part_of(memory, cell, layout.STEPS), layout.part_of(memory, cell, layout.LEVELS)
@@ -371,7 +377,7 @@ def first_vertex(memory: Memory, cell: int, target: int) -> None:
         memory[x + c] = (upper - before) * unit
         before = upper
         rest = total - (upper - 1) * size
-        # of several that are as much above, the first: so no coordinate becomes negative
+        # of equal ones the first comes first, so that no coordinate becomes negative
         i = c
         while i > 0 and memory[above + i - 1] > rest:
             memory[above + i], memory[steps + i] = memory[above + i - 1], memory[steps + i - 1]
@@ -383,12 +389,12 @@ def first_vertex(memory: Memory, cell: int, target: int) -> None:
 
 @uncounted
 def price_labels(memory: Memory, x: int, key: int, hint: int, i: int) -> None:
-    """Write into row i of the slab's vertices what each label of the point at x costs.
+    """Write the cost of each label of the point at x into row i of the slab's vertices.
 
-    That is by how much it would make biases grow, in l1, times the hint's weight of the class.
+    The cost is by how much the label would make biases grow, in l1, times the hint's weight of the class.
     """
     k, scale = memory[layout.CLASSES], memory[layout.SCALE]
-    row = layout.vertex_at(memory, memory[layout.SLAB], i)
+    row = layout.vertex_at(memory, memory[layout.SLAB_FRAME], i)
     record = layout.record_of(memory, x, key)
     biases, common = record + layout.POINT + k, 0
     if record >= 0:
@@ -404,13 +410,13 @@ def price_labels(memory: Memory, x: int, key: int, hint: int, i: int) -> None:
             # a class without weight should cost something, too
             memory[row + j] = (memory[hint + j] + 1) * (common - abs(bias) + abs(bias - scale))
         else:
-            memory[row + j] = REFUSED
+            memory[row + j] = REFUSED_COST
 
 
 @uncounted
 def deal(memory: Memory, labels: int) -> bool:
-    """Exchange the labels of two vertices as long as that lowers what they cost; whether none is refused."""
-    k, rows = memory[layout.CLASSES], layout.vertex_at(memory, memory[layout.SLAB], 0)
+    """Exchange labels of two vertices as long as that lowers their cost; returns whether none is refused."""
+    k, rows = memory[layout.CLASSES], layout.vertex_at(memory, memory[layout.SLAB_FRAME], 0)
     better, sweeps = True, 0
     while better and sweeps < k:
         better = False
@@ -424,6 +430,6 @@ def deal(memory: Memory, labels: int) -> bool:
                     better = True
     refused = 0
     for i in range(k):
-        if memory[rows + i * k + memory[labels + i]] == REFUSED:
+        if memory[rows + i * k + memory[labels + i]] == REFUSED_COST:
             refused += 1
     return refused == 0

@@ -1,12 +1,14 @@
-"""The rounds of a window beside the machine's memory and, exactly, the sums over them.
+"""The rounds of a window beside the machine's memory, and the exact sums over them.
 
-One flat sequence of int64: a header, the charges of the last SIZE rounds as a ring, and for each record of
-the memory by how much they have changed its biases. A charge is the number of a record plus one, the outcome,
-the weight in units of 1/SCALE, and how far the round was from what it was charged to. A round with a soft
-label may have several charges: the first one has the distance of all, the others have PART instead. One that
-was charged to its outcome has none: then a charge of no record and no weight stands for it. Records keep
-their numbers, so nothing else is known of a point here. All is in the units of the memory; what leaves the
-window is taken off exactly (docs/theory-simplex.md, section 15).
+The table is one flat sequence of int64: a header, the charges of the last LENGTH rounds as a ring, and for
+each record of the memory by how much they have changed its biases. A charge has the number of a record plus
+one, the outcome, the weight in units of 1/SCALE, and the round's distance from what it was charged to. A
+round with a soft label may have several charges: the first one has the distance of all, the others have
+FURTHER_CHARGE in its place. A round that was charged to its outcome has one charge of no record and no
+weight. Records keep their numbers, so the table knows nothing else of points. All numbers are in the units of
+the memory, so a round that leaves the window is subtracted exactly (docs/theory-simplex.md, section 15).
+
+Invariant: the sums in the header and the changes of biases are those of the charges in the ring.
 """
 
 from __future__ import annotations
@@ -20,64 +22,70 @@ from onlinecal.arrays import Ints
 from onlinecal.compiling import compiled, uncounted
 from onlinecal.forecasters.simplex.machine import memory as layout
 from onlinecal.forecasters.simplex.machine.memory import Memory
+from onlinecal.layout import Layout
 from onlinecal.restoring import require
 
-# The header. SIZE: of the window, in rounds. ROOM: of the ring, in charges. HELD: how many are in it, the
-# oldest at FIRST. DISTANCE, CHANGES: the sums.
-SIZE, ROOM, FIRST, HELD, DISTANCE, CHANGES, RING = range(7)
-"""RING: where the ring begins."""
-ENTRY = 4
+HEADER = Layout()
+LENGTH = HEADER.field("length of the window", "rounds")
+RING_LENGTH = HEADER.field("length of the ring", "charges")
+OLDEST = HEADER.field("place of the oldest charge in the ring", "place")
+HELD = HEADER.field("charges in the ring", "count")
+DISTANCE_SUM = HEADER.field("sum of the distances", "1/(k SCALE FINE)")
+CHANGE_SUM = HEADER.field("sum over records of how far biases changed", "1/SCALE")
+RING = HEADER.end
+"""Where the ring begins."""
+CHARGE_LENGTH = 4
 """The length of a charge in the ring."""
-PART = -1
-FEW = 16
-"""Charges that there is room for from the start, besides those of the coming round."""
+FURTHER_CHARGE = -1
+LEAST_RING = 16
+"""A ring has room for at least so many charges besides those of the coming round."""
 NO_WINDOW: NDArray[np.int64] = np.empty(0, np.int64)
 
 
 @uncounted
 def fits(memory: Memory, table: Memory, charges: int) -> bool:
-    """Whether a coming round with so many charges can be noted; so it is without a window."""
+    """Whether a coming round with so many charges can be noted; true if there is no window."""
     if len(table) == 0:
         return True
-    known = (len(table) - RING - ENTRY * table[ROOM]) // memory[layout.CLASSES]
-    return bool(table[HELD] + charges <= table[ROOM] and layout.capacity(memory) <= known)
+    known = (len(table) - RING - CHARGE_LENGTH * table[RING_LENGTH]) // memory[layout.CLASSES]
+    return bool(table[HELD] + charges <= table[RING_LENGTH] and layout.capacity(memory) <= known)
 
 
 @uncounted
 def number_of(memory: Memory, x: int, key: int) -> int:
-    """The number of the record that a charge of the point at x goes to: its own, or the next."""
+    """The number of the record for a charge of the point at x: the point's own, or the next new one."""
     number = memory[layout.slot_of(memory, x, key)]
-    return number - 1 if number else memory[layout.USED]
+    return number - 1 if number else memory[layout.RECORDS_USED]
 
 
 @uncounted
 def add(memory: Memory, table: Memory, entry: int, sign: int) -> None:
-    """Add a charge to the sums; with sign -1 take it off."""
+    """Add a charge to the sums; with the sign -1 subtract it."""
     number, outcome, weight, distance = table[entry], table[entry + 1], table[entry + 2], table[entry + 3]
-    if distance != PART:
-        table[DISTANCE] += sign * distance
+    if distance != FURTHER_CHARGE:
+        table[DISTANCE_SUM] += sign * distance
     if number == 0:
         return
     k, scale = memory[layout.CLASSES], memory[layout.SCALE]
     x = memory[layout.RECORDS] + (number - 1) * memory[layout.WIDTH] + layout.POINT
-    changes = RING + ENTRY * table[ROOM] + (number - 1) * k
+    changes = RING + CHARGE_LENGTH * table[RING_LENGTH] + (number - 1) * k
     for c in range(k):
-        # exact: coordinates and the scale are multiples of the parts
+        # this is exact, since coordinates and the scale are multiples of the parts
         change = memory[x + c] if weight == scale else memory[x + c] * weight // scale
         if c == outcome:
             change -= weight
         old = table[changes + c]
         table[changes + c] = old + sign * change
-        table[CHANGES] += abs(old + sign * change) - abs(old)
+        table[CHANGE_SUM] += abs(old + sign * change) - abs(old)
 
 
 @uncounted
 def enter(memory: Memory, table: Memory, number: int, outcome: int, weight: int, distance: int) -> None:
-    """Put a charge behind all others, and add it to the sums."""
-    place = table[FIRST] + table[HELD]
-    if place >= table[ROOM]:
-        place -= table[ROOM]
-    entry = RING + ENTRY * place
+    """Put a charge behind all others in the ring, and add it to the sums."""
+    place = table[OLDEST] + table[HELD]
+    if place >= table[RING_LENGTH]:
+        place -= table[RING_LENGTH]
+    entry = RING + CHARGE_LENGTH * place
     table[entry], table[entry + 1], table[entry + 2], table[entry + 3] = number, outcome, weight, distance
     table[HELD] += 1
     add(memory, table, entry, 1)
@@ -85,25 +93,25 @@ def enter(memory: Memory, table: Memory, number: int, outcome: int, weight: int,
 
 @uncounted
 def let_go(memory: Memory, table: Memory) -> None:
-    """Take off the oldest round if the memory was just charged with one more than the window holds."""
-    if memory[layout.ROUNDS] <= table[SIZE]:
+    """Remove the oldest round if the memory was just charged with one more than the window holds."""
+    if memory[layout.ROUNDS] <= table[LENGTH]:
         return
     inside = False
     while table[HELD] > 0:
-        entry = RING + ENTRY * table[FIRST]
-        if inside and table[entry + 3] != PART:
+        entry = RING + CHARGE_LENGTH * table[OLDEST]
+        if inside and table[entry + 3] != FURTHER_CHARGE:
             return
         add(memory, table, entry, -1)
         inside = True
         table[HELD] -= 1
-        table[FIRST] += 1
-        if table[FIRST] == table[ROOM]:
-            table[FIRST] = 0
+        table[OLDEST] += 1
+        if table[OLDEST] == table[RING_LENGTH]:
+            table[OLDEST] = 0
 
 
 @uncounted
 def note(memory: Memory, table: Memory, number: int, outcome: int, moved: int) -> None:
-    """Take in the round that the memory was just charged with; its MOVED was `moved` before."""
+    """Add the round that the memory was just charged with; its MOVED was `moved` before."""
     let_go(memory, table)
     enter(memory, table, number + 1, outcome, memory[layout.SCALE], memory[layout.MOVED] - moved)
 
@@ -114,15 +122,15 @@ def note_parts(
 ) -> None:
     """The same for a round with a weight for each class, in units of `grain`.
 
-    From `first` on `numbers` has those of the records that the classes were charged to, plus one, or 0.
+    From `first` on `numbers` has for each class the number of the record it was charged to, plus one, or 0.
     """
     let_go(memory, table)
     distance = memory[layout.MOVED] - moved
     for j in range(memory[layout.CLASSES]):
         if numbers[first + j] > 0 and weights[j] > 0:
             enter(memory, table, numbers[first + j], j, weights[j] * grain, distance)
-            distance = PART
-    if distance != PART:
+            distance = FURTHER_CHARGE
+    if distance != FURTHER_CHARGE:
         enter(memory, table, 0, 0, 0, distance)
 
 
@@ -135,54 +143,54 @@ def hold(memory: Ints, table: Ints, charges: Ints) -> None:
 
 def held(table: Ints) -> Ints:
     """The charges in the window, the oldest first, one a row."""
-    ring = table[RING : RING + ENTRY * table[ROOM]].reshape(-1, ENTRY)
-    return ring[(table[FIRST] + np.arange(table[HELD])) % table[ROOM]]
+    ring = table[RING : RING + CHARGE_LENGTH * table[RING_LENGTH]].reshape(-1, CHARGE_LENGTH)
+    return ring[(table[OLDEST] + np.arange(table[HELD])) % table[RING_LENGTH]]
 
 
 def table_of(size: int, memory: Ints, charges: Ints) -> Ints:
     """The window of that size with the memory's last charges, and room for the next."""
     n = len(charges)
-    room = int(memory[layout.CLASSES]) + max(FEW, min(2 * n, size) if n <= size else n + n // 4)
+    room = int(memory[layout.CLASSES]) + max(LEAST_RING, min(2 * n, size) if n <= size else n + n // 4)
     table = np.zeros(
-        RING + ENTRY * room + int(layout.capacity(memory)) * int(memory[layout.CLASSES]), np.int64
+        RING + CHARGE_LENGTH * room + int(layout.capacity(memory)) * int(memory[layout.CLASSES]), np.int64
     )
-    table[SIZE], table[ROOM] = size, room
+    table[LENGTH], table[RING_LENGTH] = size, room
     hold(memory, table, charges)
     return table
 
 
 def refitted(table: Ints, memory: Ints, old: Ints, size: int, charges: int) -> Ints:
-    """The window beside a memory that was `old`, or none: with room for a round with so many charges.
+    """The window beside a memory that was `old` before, or empty, with room for a round with so many charges.
 
-    The memory may have grown since, or have finer units.
+    The memory may have grown since, or may have finer units.
     """
     if not len(old):
-        return table_of(size, memory, np.empty((0, ENTRY), np.int64))
+        return table_of(size, memory, np.empty((0, CHARGE_LENGTH), np.int64))
     if memory is old and fits(memory, table, charges):
         return table
     rows = held(table)
     rows[:, 2] *= memory[layout.SCALE] // old[layout.SCALE]
-    rows[rows[:, 3] != PART, 3] *= int(layout.units(memory)) // int(layout.units(old))
+    rows[rows[:, 3] != FURTHER_CHARGE, 3] *= int(layout.units(memory)) // int(layout.units(old))
     return table_of(size, memory, rows)
 
 
 def most_of_window(memory: Ints, size: int) -> int:
-    """How long the table of a window of that size can be; 0 beside no memory."""
+    """The largest length of the table of a window of that size; 0 if there is no memory."""
     if len(memory) <= layout.WIDTH:
         return 0
     k = int(memory[layout.CLASSES])
-    return RING + ENTRY * (k + max(FEW, 2 * k * size)) + int(layout.capacity(memory)) * k
+    return RING + CHARGE_LENGTH * (k + max(LEAST_RING, 2 * k * size)) + int(layout.capacity(memory)) * k
 
 
 def window_certificate(memory: Ints, table: Ints) -> float:
     """A proven bound on the distance to calibration of the rounds in the window, a sum."""
-    return layout.certified(memory, int(table[DISTANCE]), int(table[CHANGES]))
+    return layout.certified(memory, int(table[DISTANCE_SUM]), int(table[CHANGE_SUM]))
 
 
 def certificate_of_last(memory: Ints, table: Ints, rounds: int) -> float:
-    """The same of the last so many rounds of the window."""
+    """The same bound for the last so many rounds of the window."""
     charges = held(table)
-    starts = np.flatnonzero(charges[:, 3] != PART)
+    starts = np.flatnonzero(charges[:, 3] != FURTHER_CHARGE)
     if rounds < len(starts):
         last = charges[starts[len(starts) - rounds] :] if rounds else charges[:0]
         table = table_of(max(1, rounds), memory, last)
@@ -193,23 +201,23 @@ def check_window(table: Any, memory: Ints, size: int) -> None:
     """ValueError unless this can be the window of that size beside a memory that is sound."""
     what, k = "its window", int(memory[layout.CLASSES])
     require(isinstance(table, np.ndarray) and table.dtype == np.int64 and table.ndim == 1, what)
-    require(len(table) > RING and table[SIZE] == size and 0 < table[ROOM] <= len(table), what)
-    changes = RING + ENTRY * int(table[ROOM])
+    require(len(table) > RING and table[LENGTH] == size and 0 < table[RING_LENGTH] <= len(table), what)
+    changes = RING + CHARGE_LENGTH * int(table[RING_LENGTH])
     require(len(table) >= changes + k * int(layout.capacity(memory)), what)
-    require(0 <= table[FIRST] < table[ROOM] and 0 <= table[HELD] <= table[ROOM], what)
+    require(0 <= table[OLDEST] < table[RING_LENGTH] and 0 <= table[HELD] <= table[RING_LENGTH], what)
     charges = held(table)
-    # a distance is at most 2, and what rounding of weights may add
-    most = [memory[layout.USED], k - 1, memory[layout.SCALE], 3 * layout.units(memory) + 1]
-    require(bool(((charges >= [0, 0, 0, PART]) & (charges <= most)).all()), what)
-    starts = np.flatnonzero(charges[:, 3] != PART)
+    # a distance is at most 2 plus what rounding of weights may add
+    most = [memory[layout.RECORDS_USED], k - 1, memory[layout.SCALE], 3 * layout.units(memory) + 1]
+    require(bool(((charges >= [0, 0, 0, FURTHER_CHARGE]) & (charges <= most)).all()), what)
+    starts = np.flatnonzero(charges[:, 3] != FURTHER_CHARGE)
     require(len(starts) == min(size, int(memory[layout.ROUNDS])), what)
     if len(starts):
         weights, alone = np.add.reduceat(charges[:, 2], starts), charges[starts, 0] == 0
         whole = (weights == memory[layout.SCALE]) | ((weights == 0) & alone)
         require(starts[0] == 0 and bool(whole.all()), what)
-    # all else follows from its charges
+    # everything else follows from the charges
     afresh = np.zeros(len(table), np.int64)
-    afresh[[SIZE, ROOM, FIRST]] = table[[SIZE, ROOM, FIRST]]
+    afresh[[LENGTH, RING_LENGTH, OLDEST]] = table[[LENGTH, RING_LENGTH, OLDEST]]
     hold(memory, afresh, charges)
     require(np.array_equal(table[:RING], afresh[:RING]), what)
     require(np.array_equal(table[changes:], afresh[changes:]), what)
