@@ -28,13 +28,13 @@ PARAMETERS: dict[Kind, tuple[str, ...]] = {
     "lp": ("classes", "p", "epsilon", "n_levels", "tolerance", "within", "first_fit", "fading"),
 }
 """The parameters of each kind of key."""
-COUNTS = "most_classes", "horizon", "n_cells", "n_levels", "window", "first_fit", "lanes"
+COUNT_PARAMETERS = "most_classes", "horizon", "n_cells", "n_levels", "window", "first_fit", "lanes"
 """Those that are whole numbers."""
-NUMBERS = "slack", "p", "epsilon", "tolerance", "fading"
+NUMBER_PARAMETERS = "slack", "p", "epsilon", "tolerance", "fading"
 """Those that are other numbers."""
-WORDS = "grid", "rule", "report", "within"
+WORD_PARAMETERS = "grid", "rule", "report", "within"
 """Those that are words."""
-MOST = 1 << 53
+MOST_COUNT = 1 << 53
 """No count may be more: whole numbers up to it are exact as floats."""
 
 
@@ -160,18 +160,18 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
 
     def _check_kinds(self) -> None:
         """Refuse values of wrong kinds, and keep equal ones in one way: 1e6 and 1_000_000, 2 and 2.0."""
-        for name in COUNTS:
+        for name in COUNT_PARAMETERS:
             value = getattr(self, name)
             if value is not None:
                 force_setattr(self, name, as_whole(value))
-                check_count(value, name, most=MOST)
-        for name in NUMBERS:
+                check_count(value, name, most=MOST_COUNT)
+        for name in NUMBER_PARAMETERS:
             if getattr(self, name) is not None:
                 force_setattr(self, name, check_finite(getattr(self, name), name))
         for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
             words = "a positive number of seconds"
             force_setattr(self, name, check_number(getattr(self, name), name, 0.0, math.inf, "()", words))
-        for name in WORDS:
+        for name in WORD_PARAMETERS:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise ValueError(f"{name} must be a word, got {shown(value)}")
@@ -235,7 +235,7 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         ):
             raise ValueError(f"matches must be a list of Match, got {shown(self.matches)}")
         force_setattr(self, "matches", tuple(self.matches))
-        force_setattr(self, "park", check_count(self.park, "park", MOST, least=0))
+        force_setattr(self, "park", check_count(self.park, "park", MOST_COUNT, least=0))
 
     def place_for(self, key: str) -> int:
         """Which configuration a key gets: its number among the exceptions, or -1 for the default."""

@@ -30,10 +30,10 @@ from onlinecal.engine.watch.totals import Totals
 from onlinecal.validation import check_count
 
 HOT_KEYS = 50_000
-WINDOW = 250_000
+STATES_BEHIND = 250_000
 """A state is written when the ledger has lacked it for so many events; a restart replays no more of them."""
 
-READ_TOGETHER, PAUSE = 64, 0.001
+KEYS_READ_TOGETHER, PAUSE_BETWEEN_KEYS = 64, 0.001
 """A thread that reads keys beside the engine pauses after so many, for so many seconds."""
 
 Input = tuple[str | bytes, int] | tuple[str | bytes, int, bytes | None]
@@ -71,9 +71,9 @@ class ColdReading:
 
     def _lines(self) -> Iterator[NamedSummary]:
         for place, (name, _, summary) in enumerate(self._ledger.summaries()):
-            if place % READ_TOGETHER == 0:
+            if place % KEYS_READ_TOGETHER == 0:
                 # the engine's thread needs the interpreter, too
-                time.sleep(PAUSE)
+                time.sleep(PAUSE_BETWEEN_KEYS)
             if name not in self._loaded:
                 yield name, summary
 
@@ -120,7 +120,7 @@ class Engine:
         config: EngineConfig | None = None,
         *,
         hot_keys: int = HOT_KEYS,
-        window: int = WINDOW,
+        window: int = STATES_BEHIND,
     ) -> None:
         self._mutex, self._activity = threading.RLock(), Activity()
         self.hot_keys, self.window = hot_keys, window

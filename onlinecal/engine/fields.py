@@ -24,19 +24,19 @@ from onlinecal.texts import cut, shown
 LONGEST_NAME = 200
 """How many characters an id, a key or a class label may have."""
 
-FIELDS = {
+EVENT_FIELDS = {
     "query": ("id", "key", "hint", "time"),
     "outcome": ("id", "value", "key", "time"),
     "withdraw": ("id", "key", "time"),
 }
 """The fields of each type of event."""
-NEEDED = {"query": ("id", "key"), "outcome": ("id", "value"), "withdraw": ("id",)}
+NEEDED_FIELDS = {"query": ("id", "key"), "outcome": ("id", "value"), "withdraw": ("id",)}
 """Those that an event cannot be without."""
 
-NAME = "text or a whole number"
+NAME_WANTED = "text or a whole number"
 WANTED = {
-    "id": NAME,
-    "key": NAME,
+    "id": NAME_WANTED,
+    "key": NAME_WANTED,
     "hint": "a probability, an object of the classes' probabilities, or null",
     "value": "0, 1, false, true, a number between, a class label or an object of the classes' probabilities",
     "time": "a number of seconds, or a text such as 2026-01-31T09:30:00Z",
@@ -60,7 +60,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP = b"\x1f\x8b"
 LONGEST_WHOLE = 400
 """A whole number with more digits is beyond all floats, and is read as infinite."""
-SHOWN = 60
+SHOWN_LETTERS = 60
 """So many characters of a value are shown in an answer."""
 
 ONE_A_LINE = "write each event on one line"
@@ -79,19 +79,19 @@ class NoEvent(ValueError):
         self.reason = reason
 
 
-def told(value: Any) -> str:
+def shown_json(value: Any) -> str:
     """A value as answers show it: what JSON has a word for in that word, and not all of a long one."""
     words = {None: "null", True: "true", False: "false"}
     if value is None or isinstance(value, bool):
         return words[value]
-    return cut(shown(value), SHOWN)
+    return cut(shown(value), SHOWN_LETTERS)
 
 
 def refuse_kind(field: str, value: Any, remedy: str = "") -> NoReturn:
     """Refuse a value of a kind that a field cannot have."""
     if isinstance(value, str) and _is_number(value):
         remedy = ": write the number without quotes"
-    raise NoEvent("malformed", f"{field} must be {WANTED[field]}, got {told(value)}{remedy}")
+    raise NoEvent("malformed", f"{field} must be {WANTED[field]}, got {shown_json(value)}{remedy}")
 
 
 def _is_number(text: str) -> bool:
@@ -117,15 +117,15 @@ def is_name(name: Any) -> bool:
     return name.isprintable() or not ("\0" in name or any("\ud800" <= sign <= "\udfff" for sign in name))
 
 
-def only_names(given: list[Any]) -> list[str]:
+def only_names(values: list[Any]) -> list[str]:
     """Those of the values that can be names."""
-    return given if are_names(given) else [one for one in given if is_name(one)]
+    return values if are_names(values) else [value for value in values if is_name(value)]
 
 
-def are_names(given: list[Any]) -> bool:
+def are_names(values: list[Any]) -> bool:
     """Whether all values are usual names, checked at once; others may be names, too."""
     try:
-        return "".join(given).isprintable() and max(map(len, given)) <= LONGEST_NAME and all(given)
+        return "".join(values).isprintable() and max(map(len, values)) <= LONGEST_NAME and all(values)
     except (TypeError, ValueError):
         return False
 
@@ -143,7 +143,7 @@ def name_of(value: Any, field: str, needed: bool = True) -> str:
         refuse_kind(field, value)
     what = f"a text of 1 to {LONGEST_NAME} characters without NUL or halves of surrogate pairs"
     # a number may have too many digits for Python to show them
-    got = f"a number of more than {LONGEST_NAME - 1} digits" if is_whole else told(value)
+    got = f"a number of more than {LONGEST_NAME - 1} digits" if is_whole else shown_json(value)
     raise NoEvent("invalid", f"{field} must be {what}, got {got}")
 
 
@@ -181,17 +181,17 @@ def _seconds_of_text(text: str) -> float:
         remedy = "write it as 2026-01-31T09:30:00Z, or send seconds since 1970"
         if _is_number(text):
             remedy = "write the number of seconds without quotes"
-        raise NoEvent("invalid", f"time {told(text)} cannot be read: {remedy}")
+        raise NoEvent("invalid", f"time {shown_json(text)} cannot be read: {remedy}")
     *parts, fraction, zone = match.groups()
     if zone is None:
         remedy = "end it with Z for UTC or an offset such as +02:00, or send seconds since 1970"
-        raise NoEvent("invalid", f"time {told(text)} names no zone: {remedy}")
+        raise NoEvent("invalid", f"time {shown_json(text)} names no zone: {remedy}")
     year, month, day, hour, minute, second = (int(part or 0) for part in parts)
     try:
         local = datetime(year, month, day, hour, minute, second)
     except ValueError:
         remedy = "months end at 12, hours at 23, minutes and seconds at 59"
-        raise NoEvent("invalid", f"time {told(text)} is in no calendar: {remedy}") from None
+        raise NoEvent("invalid", f"time {shown_json(text)} is in no calendar: {remedy}") from None
     whole = (local - _EPOCH) // timedelta(seconds=1) - _offset_of(zone)
     scale = 10 ** len(fraction or "")
     # a quotient of two integers is the nearest float
@@ -232,16 +232,14 @@ def value_of(value: Any) -> Any:
     return value if isinstance(value, (Real, np.bool_, str)) else _probabilities_of("value", value)
 
 
-def _probabilities_of(field: str, given: Any) -> dict[str, float]:
-    if not isinstance(given, dict):
-        refuse_kind(field, given)
-    for label, p in given.items():
+def _probabilities_of(field: str, value: Any) -> dict[str, float]:
+    if not isinstance(value, dict):
+        refuse_kind(field, value)
+    for label, p in value.items():
         if not is_number(p):
-            raise NoEvent(
-                "malformed",
-                f"{field} must be an object of the classes' probabilities, got {told(p)} for {told(label)}",
-            )
-    return {label: float_of(p) for label, p in given.items()}
+            pair = f"{shown_json(p)} for {shown_json(label)}"
+            raise NoEvent("malformed", f"{field} must be an object of the classes' probabilities, got {pair}")
+    return {label: float_of(p) for label, p in value.items()}
 
 
 def float_of(number: Any) -> float:
@@ -255,27 +253,30 @@ def float_of(number: Any) -> float:
 # -- objects of JSON
 
 
-def type_of(given: dict[str, Any], wanted: str | None = None) -> str:
+def type_of(fields: dict[str, Any], wanted: str | None = None) -> str:
     """The type of an event with these fields, each of which it may have; NoEvent if there is no such event.
 
     Where the type is `wanted` already, the event need not name it.
     """
-    type = given.get("type", wanted)
-    if not isinstance(type, str) or type not in FIELDS:
-        _refuse_envelope(given)
+    type = fields.get("type", wanted)
+    if not isinstance(type, str) or type not in EVENT_FIELDS:
+        _refuse_envelope(fields)
         allowed = "query, outcome or withdraw"
-        if "type" not in given:
+        if "type" not in fields:
             raise NoEvent("malformed", f"type is missing: it must be {allowed}")
-        near = _near(type, "type", (*FIELDS,)) if isinstance(type, str) else ""
-        raise NoEvent("malformed", f"type must be {allowed}, got {told(type)}{near}")
+        near = _near(type, "type", (*EVENT_FIELDS,)) if isinstance(type, str) else ""
+        raise NoEvent("malformed", f"type must be {allowed}, got {shown_json(type)}{near}")
     if wanted is not None and type != wanted:
-        raise NoEvent("malformed", f"type must be {wanted} here, or left out, got {told(type)}")
-    for name in given:
-        if name != "type" and name not in FIELDS[type]:
-            _refuse_envelope(given)
-            raise NoEvent("malformed", f"unknown field {told(name)}{_near(name, 'field', FIELDS[type])}")
-    for name in NEEDED[type]:
-        if name not in given:
+        raise NoEvent("malformed", f"type must be {wanted} here, or left out, got {shown_json(type)}")
+    for name in fields:
+        if name != "type" and name not in EVENT_FIELDS[type]:
+            _refuse_envelope(fields)
+            raise NoEvent(
+                "malformed",
+                f"unknown field {shown_json(name)}{_near(name, 'field', EVENT_FIELDS[type])}",
+            )
+    for name in NEEDED_FIELDS[type]:
+        if name not in fields:
             raise NoEvent("malformed", f"{name} is missing: it must be {WANTED[name]}")
     return type
 
@@ -293,16 +294,16 @@ def _did_you_mean(name: str, what: str, known: tuple[str, ...]) -> str:
     return did_you_mean(meant if meant in known else name.lower(), known)
 
 
-def _refuse_envelope(given: dict[str, Any]) -> None:
+def _refuse_envelope(fields: dict[str, Any]) -> None:
     """Refuse an object in which a message system has wrapped something else."""
-    wrapped = [name for name, value in given.items() if _is_event(value)]
-    if _is_change(given) or _is_change(given.get("payload")):
-        after = "after" if _is_change(given) else "payload.after"
+    wrapped = [name for name, value in fields.items() if _is_event(value)]
+    if _is_change(fields) or _is_change(fields.get("payload")):
+        after = "after" if _is_change(fields) else "payload.after"
         what, send = "an envelope of Debezium", f"send what is in its `{after}` (SMT ExtractNewRecordState)"
-    elif "schema" in given and "payload" in given:
+    elif "schema" in fields and "payload" in fields:
         what, send = "an envelope of Kafka Connect", "send its `payload` (schemas.enable=false)"
     elif wrapped:
-        what, send = "an envelope around an event", f"send what is in its {told(wrapped[0])}"
+        what, send = "an envelope around an event", f"send what is in its {shown_json(wrapped[0])}"
     else:
         return
     raise NoEvent("malformed", f"this is {what}: {send}")
@@ -313,7 +314,7 @@ def _is_change(value: Any) -> bool:
 
 
 def _is_event(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("type"), str) and value["type"] in FIELDS
+    return isinstance(value, dict) and isinstance(value.get("type"), str) and value["type"] in EVENT_FIELDS
 
 
 def object_in(line: bytes) -> dict[str, Any]:
@@ -321,15 +322,15 @@ def object_in(line: bytes) -> dict[str, Any]:
 
     Of a field that comes twice the last one counts.
     """
-    given = json_in(line)
-    if isinstance(given, dict):
-        return given
-    if isinstance(given, list):
+    value = json_in(line)
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list):
         detail = f"this is a list: {ONE_A_LINE} (over HTTP, /query, /outcome and /withdraw take lists)"
-    elif isinstance(given, str) and given.lstrip().startswith("{"):
+    elif isinstance(value, str) and value.lstrip().startswith("{"):
         detail = "this is a text that has JSON in it: it was encoded twice, send the inner one"
     else:
-        detail = f"an event is an object such as {LOOKS_LIKE}, got {told(given)}"
+        detail = f"an event is an object such as {LOOKS_LIKE}, got {shown_json(value)}"
     raise NoEvent("malformed", detail)
 
 
@@ -364,7 +365,8 @@ def _unreadable(text: str, error: json.JSONDecodeError) -> str:
         return f"more follows behind the first JSON value: {ONE_A_LINE}"
     if rest[0] == "'":
         return f"this is no JSON at character {error.pos + 1}: texts have double quotes"
-    return f"this is no JSON at character {error.pos + 1}, {told(rest[0])}: an event is like {LOOKS_LIKE}"
+    where = f"character {error.pos + 1}, {shown_json(rest[0])}"
+    return f"this is no JSON at {where}: an event is like {LOOKS_LIKE}"
 
 
 def _whole(digits: str) -> int | float:

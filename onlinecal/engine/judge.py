@@ -214,7 +214,8 @@ class Batch:
         if self._new:
             numbers = self.book.arrays.state.fields[[key.first_lane for key in self._new], KEY].tolist()
             self.book.drop([key for key, number in zip(self._new, numbers, strict=True) if number == NEW])
-        self.book.parking.drop_old(self.number)
+        if self.book.parking.waiting:
+            self.book.parking.drop_old(self.number)
         self.book.play()
         self._collect()
 

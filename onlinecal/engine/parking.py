@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from onlinecal.engine.events import Rejected
 
-MOST_BYTES = 1 << 26
+MOST_PARKED_BYTES = 1 << 26
 """So many bytes the values of all parked outcomes may take, as JSON: a soft label may have a thousand."""
 
 REASONS = "waited", "invalid", "expired"
@@ -116,8 +116,8 @@ class Parking:
         """Why no further outcome with that value, JSON, can be parked; "" if it can."""
         if len(self.waiting) >= self.most:
             return f"{len(self.waiting)} outcomes are parked, as many as park allows"
-        if self._bytes + len(value) > MOST_BYTES:
-            return f"the values of parked outcomes take {self._bytes} bytes, and may take {MOST_BYTES}"
+        if self._bytes + len(value) > MOST_PARKED_BYTES:
+            return f"the values of parked outcomes take {self._bytes} bytes, and may take {MOST_PARKED_BYTES}"
         return ""
 
     def add(self, id: str, key: str, value: str, time: float | None, number: int) -> None:

@@ -16,7 +16,7 @@ from onlinecal.engine.columns import (
     empty_columns,
 )
 from onlinecal.engine.events import Event, decode
-from onlinecal.engine.fields import FIELDS, LONGEST_NAME, NEEDED
+from onlinecal.engine.fields import EVENT_FIELDS, LONGEST_NAME, NEEDED_FIELDS
 from tests.engine.scripts import lines_of, script
 from tests.engine.test_fuzz import RAW, bad_line
 from tests.properties import examples
@@ -103,7 +103,7 @@ def test_the_fields_that_are_checked_are_those_of_the_events():
     for kind in Event.__subclasses__():
         name, fields = kind.__struct_config__.tag, kind.__struct_fields__
         needed = len(fields) - len(kind.__struct_defaults__)
-        assert (fields, fields[:needed]) == (FIELDS[name], NEEDED[name])
+        assert (fields, fields[:needed]) == (EVENT_FIELDS[name], NEEDED_FIELDS[name])
 
 
 @pytest.mark.parametrize("others", [0, FEW_EVENTS])

@@ -21,7 +21,7 @@ from onlinecal.engine import (
     encode_lines,
 )
 from onlinecal.engine.events import LONGEST_LINE
-from onlinecal.engine.fields import FIELDS, NEEDED
+from onlinecal.engine.fields import EVENT_FIELDS, NEEDED_FIELDS
 from tests.cli.stream.events import stream
 
 KINDS = {"query": Query, "outcome": Outcome, "withdraw": Withdraw}
@@ -142,10 +142,10 @@ def wrongs():
         "withdraw": {"id": "open"},
     }
     cases = []
-    for type, fields in FIELDS.items():
+    for type, fields in EVENT_FIELDS.items():
         for field in fields:
             for value in WRONG[field]:
-                if value is not None or field in NEEDED[type]:
+                if value is not None or field in NEEDED_FIELDS[type]:
                     cases.append((field, value, {"type": type, **good[type], field: value}))
     return cases
 

@@ -174,7 +174,7 @@ def test_as_many_outcomes_wait_as_may_wait_for_events(folder):
 
 
 def test_long_soft_labels_are_parked_as_long_as_there_is_room(monkeypatch):
-    monkeypatch.setattr(parking, "MOST_BYTES", 100)
+    monkeypatch.setattr(parking, "MOST_PARKED_BYTES", 100)
     config = EngineConfig(KeyConfig(kind="simplex"), park=1000)
     soft = {f"label {number}": 0.25 for number in range(4)}
     with Engine(config=config) as engine:

@@ -21,21 +21,21 @@ from typing import BinaryIO, NamedTuple, cast
 
 from onlinecal.cli.output import printable
 from onlinecal.engine.events import LONGEST_LINE
+from onlinecal.engine.fields import GZIP
 from onlinecal.engine.ledger.schema import Noted
 
-CHUNK = 1 << 20
+READ_BYTES = 1 << 20
 """Bytes that are read at a time."""
 
-WINDOW = 1 << 10
+MARKED_BYTES = 1 << 10
 """Bytes at the beginning of a file, and before a position in it, by which it is recognised."""
 
-GZIP = b"\x1f\x8b"
-UNREADABLE = (OSError, EOFError, zlib.error)
+READ_ERRORS = (OSError, EOFError, zlib.error)
 """What reading a file can end with."""
 
 SIGNALS = signal.SIGTERM, signal.SIGINT
 
-MOST_BYTES = 1 << 23
+MOST_BATCH_BYTES = 1 << 23
 """Bytes of a batch: so that long lines in large batches do not fill the memory."""
 
 
@@ -154,7 +154,7 @@ def read_stream(descriptor: int, stop: Stop) -> Iterator[Piece | None]:
             yield None
             stop.wait(descriptor)
             continue
-        chunk = os.read(descriptor, CHUNK)
+        chunk = os.read(descriptor, READ_BYTES)
         if not chunk:
             rest = cutter.rest()
             if rest is not None:
@@ -183,7 +183,7 @@ def read_files(
                     else:
                         told = "ends inside a line, which is left until its newline has come"
                         print(f"onlinecal: {printable(name)} {told}", file=sys.stderr)
-        except UNREADABLE as error:
+        except READ_ERRORS as error:
             # what was read so far is answered first
             yield None
             raise OSError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
@@ -222,10 +222,10 @@ def lines_of(name: str, file: BinaryIO, noted: Noted | None, stop: Stop) -> Iter
 
     Positions are bytes of the lines: of a file of gzip, when it is unpacked.
     """
-    head, recent, position = file.read(WINDOW), b"", 0
+    head, recent, position = file.read(MARKED_BYTES), b"", 0
     if noted is not None and noted.position:
-        file.seek(max(0, noted.position - WINDOW))
-        recent = file.read(min(WINDOW, noted.position))
+        file.seek(max(0, noted.position - MARKED_BYTES))
+        recent = file.read(min(MARKED_BYTES, noted.position))
         if noted.mark == mark_of(head, recent, noted.position):
             position = noted.position
         else:
@@ -235,8 +235,8 @@ def lines_of(name: str, file: BinaryIO, noted: Noted | None, stop: Stop) -> Iter
     file.seek(position)
     read, cutter = position, LineCutter()
     # one read at a time: what comes before damage is taken
-    while not stop and (chunk := file.read1(CHUNK)):  # type: ignore[attr-defined]
-        recent, read = recent[-WINDOW:] + chunk, read + len(chunk)
+    while not stop and (chunk := file.read1(READ_BYTES)):  # type: ignore[attr-defined]
+        recent, read = recent[-MARKED_BYTES:] + chunk, read + len(chunk)
         lines = cutter.cut(chunk)
         if lines:
             yield Piece(lines, name, position, mark=partial(mark_at, head, recent, read))
@@ -253,7 +253,7 @@ def mark_at(head: bytes, recent: bytes, read: int, position: int) -> bytes:
 
 def mark_of(head: bytes, before: bytes, position: int) -> bytes:
     """A digest of the beginning of a file, and of what comes before a position in it."""
-    return blake2b(head[:position] + before[-WINDOW:], digest_size=16).digest()
+    return blake2b(head[:position] + before[-MARKED_BYTES:], digest_size=16).digest()
 
 
 def gather(pieces: Iterable[Piece | None], most: int) -> Iterator[Gathered]:
@@ -270,7 +270,7 @@ def gather(pieces: Iterable[Piece | None], most: int) -> Iterator[Gathered]:
             # a line without end is answered, but not noted as answered: it may still grow
             if piece.path is not None and piece.complete:
                 batch.noted[piece.path] = position, None if piece.mark is None else piece.mark(position)
-            if len(batch.lines) == most or size >= MOST_BYTES:
+            if len(batch.lines) == most or size >= MOST_BATCH_BYTES:
                 yield batch
                 batch, size = Gathered([], {}), 0
         if piece is None and batch.lines:

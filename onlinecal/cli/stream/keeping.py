@@ -13,7 +13,7 @@ from onlinecal.cli.output import BETWEEN_LINES, Watched, answer, watched
 from onlinecal.cli.verbs import CHECK_FAILED, AsJson, Ledger
 from onlinecal.texts import counted, number
 
-SHOWN = 20
+LISTED_PROBLEMS = 20
 """Differences that are listed; --json lists all."""
 
 
@@ -49,7 +49,7 @@ def check(
     how = "differences: " + number(len(found.problems)) if found.problems else "all as written"
     played = f"{ledger}: {counted(found.events, 'event')} of {counted(found.keys, 'key')} replayed, {how}"
     record = {"path": str(ledger), **msgspec.to_builtins(found)}
-    answer(as_json, record, [*found.problems[:SHOWN], played])
+    answer(as_json, record, [*found.problems[:LISTED_PROBLEMS], played])
     if found.problems:
         raise Exit(CHECK_FAILED)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from onlinecal.engine.ledger.report import KeyReport, Report
     from onlinecal.engine.watch.key_watch import Alarm, Scores
 
-SCORES = ["Brier score", "log loss"]
+SCORE_NAMES = ["Brier score", "log loss"]
 Order = Literal["certificate", "open", "rounds", "alarms", "name"]
 """What the keys are sorted by, the largest or latest first; names in the order of the alphabet."""
 
@@ -101,7 +101,7 @@ def totals(found: Report) -> Table:
     ]
     if (scores := found.scores) is not None:
         of = "forecasts" if scores.hints is None else "hints → forecasts"
-        for name in SCORES:
+        for name in SCORE_NAMES:
             lines.append((f"{name}, {of}", inwards(scores, name)))
             lines.append((f"{name} of the best constant of each key", f"{scores.constants[name]:.4f}"))
     for of, side in (("hints", found.hints), ("forecasts", found.forecasts)):
@@ -141,14 +141,14 @@ def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
                 both(one.certificate, one),
                 both(one.guarantee, one),
                 "–" if one.oldest is None else ago(found, one.oldest),
-                *("–" if key.scores is None else inwards(key.scores, name) for name in SCORES),
+                *("–" if key.scores is None else inwards(key.scores, name) for name in SCORE_NAMES),
                 alarm,
             )
         )
     how = "by name" if order == "name" else f"{order} first"
     some = "all" if len(listed) == len(found.keys) else f"{number(len(listed))} of {number(len(found.keys))}"
     columns = ["key", "rounds", "open", "expired", "certificate", "guarantee", "oldest open forecast"]
-    return table(f"{some} keys, {how}", [*columns, *SCORES, "last alarm"], rows)
+    return table(f"{some} keys, {how}", [*columns, *SCORE_NAMES, "last alarm"], rows)
 
 
 def inwards(scores: Scores, name: str) -> str:

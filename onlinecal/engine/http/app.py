@@ -33,14 +33,14 @@ from onlinecal.engine.events import (
     items_of,
 )
 from onlinecal.engine.fields import BYTE_ORDER_MARK
-from onlinecal.engine.http.bodies import LARGE, Body, Room, check_size
+from onlinecal.engine.http.bodies import LARGE_BODY, Body, Room, check_size
 from onlinecal.engine.http.gate import LOOPBACK_NAMES, Gate
 from onlinecal.engine.http.metrics import MEDIA_TYPE, as_text
 from onlinecal.engine.http.parameters import Choice, Name, Whole, parameters_of
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.watch.overview import NamedSummary, Overview
 
-LINES = "application/x-ndjson"
+LINES_TYPE = "application/x-ndjson"
 
 STATUS = {
     "malformed": 400,
@@ -60,7 +60,7 @@ LARGEST_BODY = 1 << 20
 MOST_EVENTS = 10_000
 """How many events a body may have."""
 
-PATIENCE = 10.0
+BODY_SECONDS = 10.0
 """Seconds in which a body must arrive, once it is read."""
 
 ANSWERED_AT_ONCE = 32
@@ -82,7 +82,7 @@ PAGE = {
 
 Form = Literal["one", "array", "lines"]
 
-TAKEN: dict[str, type[Incoming] | None] = {
+EVENT_ROUTES: dict[str, type[Incoming] | None] = {
     "/query": Query,
     "/outcome": Outcome,
     "/withdraw": Withdraw,
@@ -101,7 +101,7 @@ def create_app(
     token: str | None = None,
     largest_body: int = LARGEST_BODY,
     most_events: int = MOST_EVENTS,
-    patience: float = PATIENCE,
+    patience: float = BODY_SECONDS,
     hosts: frozenset[bytes] | None = LOOPBACK_NAMES,
 ) -> Gate:
     """The ASGI application of an engine, which stays open when the server stops.
@@ -125,7 +125,7 @@ def create_app(
     """
     read_routes, routes = ReadRoutes(engine), list[Route]()
     room, answering = Room(), asyncio.Semaphore(ANSWERED_AT_ONCE)
-    for path, wanted in TAKEN.items():
+    for path, wanted in EVENT_ROUTES.items():
         take = EventRoute(engine, room, answering, wanted, largest_body, most_events, patience)
         routes.append(Route(path, take, methods=["POST"]))
     for name in ("certificate", "keys", "watch", "metrics", "health"):
@@ -170,7 +170,7 @@ class EventRoute:
         body = Body(self.room)
         try:
             data = await body.read(receive, self.largest, self.patience)
-            async with self.answering if len(data) > LARGE else nullcontext():
+            async with self.answering if len(data) > LARGE_BODY else nullcontext():
                 answer = await self._answer(scope, data)
         finally:
             body.leave()
@@ -179,10 +179,10 @@ class EventRoute:
     async def _answer(self, scope: Scope, body: bytes) -> Response:
         content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
         given = body, content_type, self.most, self.wanted
-        form, events = read(*given) if len(body) <= LARGE else await asyncio.to_thread(read, *given)
+        form, events = read(*given) if len(body) <= LARGE_BODY else await asyncio.to_thread(read, *given)
         answers = await self.engine.handle(events)
         if form == "lines":
-            return Response(encode_lines(answers), media_type=LINES)
+            return Response(encode_lines(answers), media_type=LINES_TYPE)
         if form == "array":
             return json(answers)
         [answer] = answers
@@ -198,7 +198,7 @@ def read(
 
     The answer to a single event says by its status whether the event was rejected.
     """
-    kinds = LINES.encode(), b"application/jsonl"
+    kinds = LINES_TYPE.encode(), b"application/jsonl"
     form: Form = "one"
     parts = [body]
     body = body.removeprefix(BYTE_ORDER_MARK)
@@ -215,9 +215,13 @@ def read(
     return form, [decode(part, wanted) for part in parts]
 
 
-KEY = {"key": Name()}
-PART = {"offset": Whole(0, 1 << 62, 0), "limit": Whole(1, 1_000, 100), "order": Choice("met", "largest")}
-WATCHED = {"keys": Whole(1, MOST_WATCHED, 10)}
+KEY_PARAMETER = {"key": Name()}
+PART_PARAMETERS = {
+    "offset": Whole(0, 1 << 62, 0),
+    "limit": Whole(1, 1_000, 100),
+    "order": Choice("met", "largest"),
+}
+WATCH_PARAMETERS = {"keys": Whole(1, MOST_WATCHED, 10)}
 """The parameters of the routes that read."""
 
 
@@ -231,7 +235,7 @@ class ReadRoutes:
 
     async def certificate(self, request: Request) -> Response:
         """GET /certificate: the certificate of all keys together, or with ?key= of one."""
-        key = parameters_of(request.scope, KEY)["key"]
+        key = parameters_of(request.scope, KEY_PARAMETER)["key"]
         if key is None:
             return json(await self._engine.total())
         summary = await self._engine.summary(key)
@@ -241,7 +245,7 @@ class ReadRoutes:
 
     async def keys(self, request: Request) -> Response:
         """GET /keys: a part of the list of all keys, or those with the largest certificate per round."""
-        part = parameters_of(request.scope, PART)
+        part = parameters_of(request.scope, PART_PARAMETERS)
         if part["order"] == "met":
             lines = await self._engine.keys(part["offset"], part["limit"])
         elif part["offset"]:
@@ -261,7 +265,7 @@ class ReadRoutes:
         return Response(as_text(await self._overview(request)), media_type=MEDIA_TYPE)
 
     async def _overview(self, request: Request) -> Overview:
-        limit = parameters_of(request.scope, WATCHED)["keys"]
+        limit = parameters_of(request.scope, WATCH_PARAMETERS)["keys"]
         if self._last_overview is None or time.monotonic() > self._last_overview[0]:
             overview = await self._engine.overview(MOST_WATCHED)
             self._last_overview = time.monotonic() + FRESH, overview

@@ -8,7 +8,7 @@ from collections import deque
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope
 
-LARGE = 1 << 14
+LARGE_BODY = 1 << 14
 """A body of more bytes is large. It needs a place from when so many have come until it is answered."""
 
 PLACES = 128
@@ -114,7 +114,7 @@ class Body:
                     if len(body) > largest:
                         raise cut_off(413, f"a body may have {largest} bytes")
                     more = message.get("more_body", False)
-                    if len(body) > LARGE and not self._has_place:
+                    if len(body) > LARGE_BODY and not self._has_place:
                         await self._take_place(clock)
                         if more:
                             self._room.arriving(clock)

@@ -26,7 +26,7 @@ TOO_LARGE = f"a request may have {MOST_HEADERS} headers, and {LARGEST_HEAD} byte
 MOST_ON_THE_WAY = 32
 """How many requests a client may send on one connection without waiting for their answers."""
 
-PART = 1 << 14
+READ_BYTES = 1 << 14
 """Bytes that are read at a time; the sizes are compared with the limits after each."""
 
 FAREWELL = 2.0
@@ -60,8 +60,8 @@ class RequestReader:
 
     def read(self, data: bytes) -> None:
         """Read what comes next; raises TooLarge, or an error of httptools for what is no HTTP."""
-        for start in range(0, len(data), PART):
-            part = memoryview(data)[start : start + PART]
+        for start in range(0, len(data), READ_BYTES):
+            part = memoryview(data)[start : start + READ_BYTES]
             try:
                 self._parser.feed_data(part)
             except httptools.HttpParserCallbackError as error:

@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from onlinecal.engine.fields import LONGEST_NAME, is_name
 
-SHOWN = 40
+SHOWN_LETTERS = 40
 """Characters of a value that an error shows."""
 
 
@@ -74,10 +74,10 @@ def parameters_of(scope: Scope, known: Mapping[str, Any] | None = None) -> dict[
         where = f"{scope['method']} {scope['path']}"
         if name not in known:
             takes = " and ".join(known) if known else "no parameters"
-            raise HTTPException(400, f"unknown parameter {name[:SHOWN]!r}: {where} takes {takes}")
+            raise HTTPException(400, f"unknown parameter {name[:SHOWN_LETTERS]!r}: {where} takes {takes}")
         if name in dict(given[:place]):
             raise HTTPException(400, f"{name} may be given once, it is given several times")
         values[name] = known[name].read(text)
         if values[name] is None:
-            raise HTTPException(400, f"{name} must be {known[name].meaning}, got {text[:SHOWN]!r}")
+            raise HTTPException(400, f"{name} must be {known[name].meaning}, got {text[:SHOWN_LETTERS]!r}")
     return values

@@ -17,7 +17,7 @@ from typing import Any, cast
 import uvicorn
 
 from onlinecal.engine.concurrent import AsyncEngine
-from onlinecal.engine.http.app import LARGEST_BODY, PATIENCE, create_app
+from onlinecal.engine.http.app import BODY_SECONDS, LARGEST_BODY, create_app
 from onlinecal.engine.http.connections import Connections
 from onlinecal.engine.http.gate import LOOPBACK_NAMES, farewell
 from onlinecal.engine.watch.overview import RateLimit
@@ -70,7 +70,7 @@ async def serve(
     *,
     token: str | None = None,
     largest_body: int = LARGEST_BODY,
-    patience: float = PATIENCE,
+    patience: float = BODY_SECONDS,
     connections: int = 500,
     silence: int = 30,
     grace: int = 10,

@@ -20,7 +20,7 @@ import numpy as np
 from onlinecal.compiling import entry_point
 from onlinecal.engine.columns import QUERY, Columns
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.key import RESERVE, ClassKey, Key, StoredClassKey, Summary
+from onlinecal.engine.keys.key import RESERVED_ROUNDS, ClassKey, Key, StoredClassKey, Summary
 from onlinecal.engine.keys.key_arrays import KeyArrays
 from onlinecal.engine.keys.lanes import ClassForecast
 from onlinecal.engine.keys.playing import (
@@ -364,7 +364,7 @@ class Book:
             key.run()
         if self.reliability is not None:
             self.reliability.add(self._settled)
-        if self.totals is not None or longest > RESERVE:
+        if self.totals is not None or longest > RESERVED_ROUNDS:
             self._note_touched(longest)
 
     def _play_binary(self) -> int:
@@ -381,8 +381,8 @@ class Book:
         """Tell `totals` of the keys that had events, and find those whose integers are spent."""
         first_lanes = self.arrays.state.open[np.frombuffer(self._entries, np.int64), OWNER]
         touched = list(map(self.arrays.key_of, np.unique(first_lanes).tolist()))
-        for key in touched if longest > RESERVE else ():
-            key.spent = self.arrays.is_spent(key.first_lane, RESERVE)
+        for key in touched if longest > RESERVED_ROUNDS else ():
+            key.spent = self.arrays.is_spent(key.first_lane, RESERVED_ROUNDS)
             self.arrays.state.fields[key.first_lane, PLAIN] &= not key.spent
         if self.totals is not None:
             self.totals.touched([*touched, *self._touched])

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 ALWAYS_OPEN = 64
 """How many forecasts may be open with any forecaster."""
-RESERVE = 1 << 23
+RESERVED_ROUNDS = 1 << 23
 """A key takes queries as long as its integers bear so many rounds: more than are open, or in one batch."""
 
 KeyStep = tuple[ClassForecast, Any, int]
 """A forecast; its outcome, ASKED or GIVEN_UP; and the number of the event, or for ASKED how many other
 forecasts of the lane are open."""
-MOST_BYTES = 1 << 26
+MOST_STATE_BYTES = 1 << 26
 """The bytes of a key's state. SQLite writes no row of more than 10^9."""
 
 Waits = Callable[[int, int], bool]
@@ -319,7 +319,7 @@ class ClassKey(Key):
         return min(lane.most_open for lane in self.lanes)
 
     def is_full_at(self, time: float | None, waits: Waits) -> bool:
-        """Whether the key can take no query: as every key, or because its state may exceed `MOST_BYTES`.
+        """Whether the key can take no query: as every key, or since its state may exceed `MOST_STATE_BYTES`.
 
         The estimate, an upper one as of the last run, counts lanes, steering and open forecasts.
         """
@@ -329,7 +329,7 @@ class ClassKey(Key):
         each = 256 + 100 * k + max([0, *(lane.label_bytes for lane in self.lanes)])
         # steering takes some 3 KB for each class
         size = sum(lane.size for lane in self.lanes) + 3200 * k + self.asked_bytes + self.waiting * each
-        return size > MOST_BYTES or super().is_full_at(time, waits)
+        return size > MOST_STATE_BYTES or super().is_full_at(time, waits)
 
     def ask(self, entry: int, forecast: ClassForecast) -> None:
         """Note that a forecast is asked for; `run` makes it."""
@@ -426,8 +426,8 @@ class ClassKey(Key):
 
 
 def is_spent(lane: SimplexLane | LpLane) -> bool:
-    """Whether a lane's integers bear fewer rounds than RESERVE; not before so many were settled."""
-    return lane.rounds > RESERVE and lane.rounds_left < RESERVE
+    """Whether a lane's integers bear fewer rounds than RESERVED_ROUNDS; not before so many were settled."""
+    return lane.rounds > RESERVED_ROUNDS and lane.rounds_left < RESERVED_ROUNDS
 
 
 _encoder = msgspec.msgpack.Encoder()

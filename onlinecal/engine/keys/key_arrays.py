@@ -23,9 +23,9 @@ from onlinecal.engine.keys.playing import (
     CELL_LOWER,
     CELL_WIDTH,
     EXPIRED,
-    FIELDS,
     HINTED,
     KEY,
+    LANE_FIELDS,
     LATE,
     LATEST_OPEN,
     LENGTH,
@@ -57,8 +57,15 @@ from onlinecal.engine.keys.storing import (
     read_lanes,
     with_checksum,
 )
-from onlinecal.engine.watch.account import BOUNDS, FORECAST, HINT, N_FIGURES, N_STAKES, fill_in_figures
-from onlinecal.engine.watch.account import SIZE as ACCOUNT
+from onlinecal.engine.watch.account import (
+    ACCOUNT_SIZE,
+    BOUNDS,
+    FORECAST,
+    HINT,
+    N_FIGURES,
+    N_STAKES,
+    fill_in_figures,
+)
 from onlinecal.engine.watch.key_watch import Alarm, last_alarm
 from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS, in_use
 from onlinecal.forecasters.binary.compiled import certain_rounds, enlarged, machine_of
@@ -121,8 +128,8 @@ class KeyArrays:
 
     def __init__(self) -> None:
         self.state = LaneArrays(
-            heap=np.zeros(SMALLEST * SMALLEST, np.int64), fields=np.zeros((1, FIELDS), np.int64),
-            steering=np.empty((0, SIZE)), accounts=np.empty((1, ACCOUNT)), clocks=np.empty(1),
+            heap=np.zeros(SMALLEST * SMALLEST, np.int64), fields=np.zeros((1, LANE_FIELDS), np.int64),
+            steering=np.empty((0, SIZE)), accounts=np.empty((1, ACCOUNT_SIZE)), clocks=np.empty(1),
             open=np.zeros((0, OPEN_FIELDS), np.int64), forecasts=np.empty(0), certificates=np.empty(0),
             hints=np.empty(0), times=np.empty(0), tickets=np.empty((0, TICKET)),
             stakes=np.empty((0, N_STAKES), np.float32),
@@ -457,7 +464,7 @@ class KeyArrays:
         settings, model = key.settings, key.settings.kind.model
         words = WordReader(stored)
         lanes, n_open, steered = read_lanes(words)
-        steering, account = words.steering() if steered else None, words.floats(ACCOUNT)
+        steering, account = words.steering() if steered else None, words.floats(ACCOUNT_SIZE)
         require(n_open == len(entries), "its open forecasts")
         ints, floats = np.empty((n_open, 5), np.int64), np.empty((n_open, 4))
         for i, entry in enumerate(entries):

@@ -19,9 +19,9 @@ from onlinecal.texts import shown
 from onlinecal.validation import check_count, check_number, check_open_unit
 
 MOST_LEVELS = 1000
-MOST_ROUNDS = 1 << 31
+MOST_LP_ROUNDS = 1 << 31
 """Biases then fit 64 bits."""
-MOST_OPEN = 1 << 22
+MOST_LP_OPEN = 1 << 22
 LevelSet = list[tuple[int, int]]
 
 
@@ -73,7 +73,7 @@ class LpLane(Lane):
     @property
     def most_open(self) -> int:
         """How many forecasts may be open."""
-        return MOST_OPEN
+        return MOST_LP_OPEN
 
     @property
     def size(self) -> int:
@@ -84,7 +84,7 @@ class LpLane(Lane):
     @property
     def rounds_left(self) -> int:
         """How many more rounds its integers bear, whatever the outcomes."""
-        return MOST_ROUNDS - self.rounds
+        return MOST_LP_ROUNDS - self.rounds
 
     @property
     def rounds(self) -> int:

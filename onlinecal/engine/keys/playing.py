@@ -66,7 +66,7 @@ MOST_LANES, KEY, WAITING, EXPIRED, LAST_EVENT, DIRTY, PLAIN = range(11, 18)
 ledger; how many of its forecasts wait, and how many have expired; the number of its last event; the number of
 the first event that its state in the ledger lacks, 0 for none; whether its usual events are PLAIN, as
 `KeySettings.plain` has it."""
-FIELDS = 18
+LANE_FIELDS = 18
 
 OWNER, MADE_BY, CELL_LOWER, CELL_WIDTH, NUMBER, BEFORE, AFTER, HINTED = range(8)
 """Fields of an open forecast: the first lane of its key; the lane that made it; the lower end and the width
@@ -100,7 +100,7 @@ class LaneArrays(NamedTuple):
     heap
         All memories and windows, and room behind them; (n,).
     fields
-        As above, (lanes, FIELDS).
+        As above, (lanes, LANE_FIELDS).
     steering
         A row for each key whose hints are steered, (rows, `trust.SIZE`).
     accounts

@@ -43,8 +43,7 @@ from onlinecal.engine.keys.playing import (
     WINDOW_LENGTH,
     LaneArrays,
 )
-from onlinecal.engine.watch.account import N_STAKES
-from onlinecal.engine.watch.account import SIZE as ACCOUNT
+from onlinecal.engine.watch.account import ACCOUNT_SIZE, N_STAKES
 from onlinecal.forecasters.binary.cells import END
 from onlinecal.forecasters.binary.windows import ENTRY_LENGTH, HELD, OLDEST, RING, RING_LENGTH
 from onlinecal.restoring import require
@@ -95,7 +94,7 @@ def most_words(arrays: LaneArrays, which: Ints) -> int:
     """How many words these keys take at most; they are given by their first lanes."""
     fields, words = arrays.fields, 0
     for first_lane in which:
-        words += HEADER + SIZE + ACCOUNT
+        words += HEADER + SIZE + ACCOUNT_SIZE
         lane = first_lane
         while lane >= 0:
             words += PER_LANE + fields[lane, LENGTH] + fields[lane, WINDOW_LENGTH]
@@ -176,7 +175,7 @@ def gather(
             for j in range(SIZE):
                 out[at] = turned((learnt[row, j] ^ NEW_STEERING[j]) & STORED_BITS[j])
                 at += 1
-        for j in range(ACCOUNT):
+        for j in range(ACCOUNT_SIZE):
             out[at] = turned(sums[first_lane, j])
             at += 1
         entry, first = fields[first_lane, OLDEST_OPEN], n_open
@@ -292,7 +291,7 @@ def account_in(stored: StoredBinaryKey) -> Floats:
     words = WordReader(stored)
     *_, steered = read_lanes(words)
     words.ints(SIZE if steered else 0)
-    return words.floats(ACCOUNT)
+    return words.floats(ACCOUNT_SIZE)
 
 
 def with_checksum(data: bytes | memoryview) -> bytes:

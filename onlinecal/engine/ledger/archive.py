@@ -41,9 +41,11 @@ from onlinecal.validation import check_count
 
 REASON = "archived"
 
-TIMES = "SELECT number, time FROM queries UNION ALL SELECT number, time FROM closings"
+TIMES_SQL = "SELECT number, time FROM queries UNION ALL SELECT number, time FROM closings"
 
-STILL_OPEN = "SELECT j.value FROM archive.about AS a, json_each(a.value, '$.open') j WHERE a.name = 'archive'"
+STILL_OPEN_SQL = (
+    "SELECT j.value FROM archive.about AS a, json_each(a.value, '$.open') j WHERE a.name = 'archive'"
+)
 """The numbers of the queries of an archive that are still open."""
 
 
@@ -245,7 +247,7 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
         return last - keep
     start = ledger.checkpoint()
     [(timed, first)] = ledger.rows(
-        f"SELECT count(time), min(CASE WHEN time >= ?2 THEN number END) FROM ({TIMES}) WHERE number > ?1",
+        f"SELECT count(time), min(CASE WHEN time >= ?2 THEN number END) FROM ({TIMES_SQL}) WHERE number > ?1",
         (start, before),
     )
     if not timed and last > start:
@@ -344,7 +346,7 @@ def _move(ledger: Ledger, moved: Archived) -> None:
             raise ValueError(f"{missing} rows of {table} are not in the archive as they are in the ledger")
     if problem := damaged_hashes(ledger):
         raise ValueError(problem)
-    gone = f"FROM main.queries WHERE number <= {upto} AND number NOT IN ({STILL_OPEN})"
+    gone = f"FROM main.queries WHERE number <= {upto} AND number NOT IN ({STILL_OPEN_SQL})"
     for statement in (
         f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) {gone} ORDER BY 1",
         f"DELETE FROM main.closings WHERE number <= {upto}",

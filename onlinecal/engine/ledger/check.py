@@ -27,7 +27,7 @@ from onlinecal.engine.events import Forecast, Incoming, Outcome, Query, Rejected
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.archive import (
-    STILL_OPEN,
+    STILL_OPEN_SQL,
     Archived,
     archives_of,
     attach,
@@ -163,8 +163,8 @@ ARCHIVE_CHECKS = {
     " EXCEPT SELECT key, state FROM archive.states",
     "it lacks states": "SELECT key FROM archive.states EXCEPT SELECT key FROM main.checkpoints",
     "its open queries are not those": "SELECT * FROM main.queries WHERE number <= (SELECT max(number) FROM"
-    f" main.archives) EXCEPT SELECT * FROM archive.queries WHERE number IN ({STILL_OPEN})",
-    "it lacks open queries": f"{STILL_OPEN} EXCEPT SELECT number FROM main.queries",
+    f" main.archives) EXCEPT SELECT * FROM archive.queries WHERE number IN ({STILL_OPEN_SQL})",
+    "it lacks open queries": f"{STILL_OPEN_SQL} EXCEPT SELECT number FROM main.queries",
 }
 """What is wrong with a ledger, attached to an archive, if the statement finds a row. All but the first are
 for its last archive only."""
@@ -347,7 +347,7 @@ def _copy_archived(ledger: Ledger, into: Path) -> int:
     try:
         with ledger.content_errors():
             start = ledger.checkpoint()
-            if not 0 < start < schema.LAST_NUMBER // 2:
+            if not 0 < start < schema.LARGEST_NUMBER // 2:
                 raise ValueError(f"its last archive cannot end with number {start}. {REPAIR_ADVICE}")
             book = Book(config_of(ledger))
             with new_tables(into, ledger.about("config"), start) as new:
@@ -508,7 +508,7 @@ def _past_damage(connection: sqlite3.Connection, next_row: str, last: int, least
 
     def works(more: int) -> bool:
         try:
-            connection.execute(next_row, (min(last + more, schema.LAST_NUMBER),)).fetchone()
+            connection.execute(next_row, (min(last + more, schema.LARGEST_NUMBER),)).fetchone()
         except sqlite3.DatabaseError:
             return False
         return True

@@ -26,7 +26,7 @@ RESERVED = ("-wal", "-shm", "-journal", "-lock")
 
 CANNOT_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
 
-NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+DISK_ERRORS = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
 """The errors of file systems on which a file cannot have two names."""
@@ -39,8 +39,9 @@ REPAIR_ADVICE = (
     " it answers with the same forecasts"
 )
 
-ADVICE = {
-    NO_ROOM: "could not be written; nothing of this batch was kept or answered. Make room and send it again",
+ADVICE_BY_CODE = {
+    DISK_ERRORS: "could not be written; nothing of this batch was kept or answered. Make room and send it"
+    " again",
     CANNOT_WRITE: "cannot be opened for writing. Check the permissions of the file, of -wal and -shm beside"
     " it, and of its folder",
     (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB): f"is damaged or no ledger. {REPAIR_ADVICE}",
@@ -68,7 +69,7 @@ class LedgerErrors:
             return
         if isinstance(error, sqlite3.Error):
             code = code_of(error)
-            advice = next((words for codes, words in ADVICE.items() if code in codes), "")
+            advice = next((words for codes, words in ADVICE_BY_CODE.items() if code in codes), "")
             # what SQLite says may quote a definition of several lines
             told = " ".join(str(error).split())
             why = f"{advice} ({told})" if advice else told
@@ -232,7 +233,7 @@ def new_file(target: Path, force: bool = False) -> Iterator[Path]:
     except (sqlite3.Error, LedgerError) as error:
         # the block also reads other files: make clear which file has no room
         cause = error.__cause__ if isinstance(error, LedgerError) else error
-        if code_of(cause) not in NO_ROOM:
+        if code_of(cause) not in DISK_ERRORS:
             raise
         raise LedgerError(
             f"{target}: there is no room for it, or in TMPDIR for sorting events; nothing was changed. "

@@ -35,20 +35,20 @@ from onlinecal.engine.ledger.file import (
 from onlinecal.engine.parking import ParkedOutcome, Parking, ParkingCounts
 from onlinecal.engine.watch.key_watch import watched_in
 
-LOG = (
+LOG_SQL = (
     "SELECT q.number AS at, q.key AS of, q.id, 0, q.* FROM queries AS q WHERE q.number > ?"
     " UNION ALL SELECT c.number, q.key, q.id, 1, c.*, NULL, NULL, NULL FROM closings AS c"
     " LEFT JOIN queries AS q ON q.number = c.query WHERE c.number > ?"
 )
 """The events after a number, which is given twice: number, key, id, whether it closes, and the whole row."""
 
-RECORDS = (
+RECORDS_SQL = (
     "SELECT q.*, k.*, c.* FROM {} LEFT JOIN keys AS k ON k.number = q.key"
     " LEFT JOIN closings AS c ON c.query = q.number WHERE {}"
 )
 """Some queries, their keys and their closings, a whole row of each."""
 
-HIGHEST = "SELECT max({}, {}, {}), {}".format(
+HIGHEST_SQL = "SELECT max({}, {}, {}), {}".format(
     *(
         f"coalesce((SELECT max(number) FROM {table}), 0)"
         for table in ("queries", "closings", "archives", "keys")
@@ -240,7 +240,7 @@ class Ledger:
     def last_numbers(self) -> tuple[int, int]:
         """The numbers of the last event and of the last key; 0 where there is none."""
         with self.ledger_errors():
-            last: tuple[int, int] = self.connection.execute(HIGHEST).fetchone()
+            last: tuple[int, int] = self.connection.execute(HIGHEST_SQL).fetchone()
             return last
 
     def check_reach(self) -> None:
@@ -265,14 +265,14 @@ class Ledger:
         self, condition: str, parameters: Sequence[Any], queries: str = "queries AS q"
     ) -> list[schema.Record]:
         """Those of the `queries` for which a condition holds, which may say their order, too."""
-        rows = self.rows(RECORDS.format(queries, condition), parameters)
+        rows = self.rows(RECORDS_SQL.format(queries, condition), parameters)
         with self.content_errors():
             return list(map(schema.recalled, rows))
 
     def each_record(self, condition: str, parameters: Sequence[Any]) -> Iterator[schema.Record]:
         """The same one by one: a long log does not fit into memory."""
         with self.ledger_errors(), self.content_errors():
-            for row in self.connection.execute(RECORDS.format("queries AS q", condition), parameters):
+            for row in self.connection.execute(RECORDS_SQL.format("queries AS q", condition), parameters):
                 yield schema.recalled(row)
 
     def recall(self, ids: Iterable[str]) -> dict[str, schema.Record]:
@@ -300,7 +300,7 @@ class Ledger:
 
     def log(self, after: int, most: int) -> list[schema.Logged]:
         """At most so many of the events after a number, in their order; LedgerError if one is lost."""
-        rows = self.rows(f"{LOG} ORDER BY 1 LIMIT ?", (after, after, most))
+        rows = self.rows(f"{LOG_SQL} ORDER BY 1 LIMIT ?", (after, after, most))
         with self.content_errors():
             events = list(map(schema.sound_event, rows))
             for number, event in enumerate(events, after + 1):
@@ -320,7 +320,7 @@ class Ledger:
         """The number of the last event that was archived; 0 if none was."""
         return max((row[0] for row in self.archives()), default=0)
 
-    def log_by_key(self, upto: int = schema.LAST_NUMBER) -> Iterator[tuple[int, list[schema.Logged]]]:
+    def log_by_key(self, upto: int = schema.LARGEST_NUMBER) -> Iterator[tuple[int, list[schema.Logged]]]:
         """The number of each key, and its events after the checkpoint, up to a number, in their order.
 
         The keys that have no event after the checkpoint come last. Sums are not looked at.
@@ -328,7 +328,7 @@ class Ledger:
         after = self.checkpoint()
         without_events = {row[0] for row in self.rows("SELECT key FROM checkpoints")}
         with self.ledger_errors():
-            sql = f"SELECT * FROM ({LOG}) WHERE at <= ? AND of IS NOT NULL ORDER BY of, at"
+            sql = f"SELECT * FROM ({LOG_SQL}) WHERE at <= ? AND of IS NOT NULL ORDER BY of, at"
             events = map(schema.logged, self.connection.execute(sql, (after, after, upto)))
             for number, log in groupby(events, key=attrgetter("key")):
                 without_events.discard(number)
@@ -350,7 +350,7 @@ class Ledger:
                 _, name, place, _, state = schema.snapshot(row)
                 summary = EMPTY_SUMMARY
                 if state is not None:
-                    figures = row[schema.FIGURES]
+                    figures = row[schema.SUMMARY_PART]
                     summary = replace(Summary(*figures), watched=watched_in(name, state))
                 yield name, place, summary
 

@@ -14,7 +14,7 @@ from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Key
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
-from onlinecal.engine.ledger.schema import CHUNK, LAST_NUMBER, Logged, Snapshot
+from onlinecal.engine.ledger.schema import EVENTS_READ_TOGETHER, LARGEST_NUMBER, Logged, Snapshot
 from onlinecal.engine.settings import all_settings
 
 SUMMARY_COLUMNS = "rounds", "open", "expired", "certificate", "guarantee", "oldest"
@@ -56,7 +56,7 @@ def catch_up(book: Book, ledger: Ledger) -> Iterator[int]:
     """
     ledger.check_reach()
     after = ledger.tail()
-    while events := ledger.log(after, CHUNK):
+    while events := ledger.log(after, EVENTS_READ_TOGETHER):
         after = events[-1].number
         by_number = {key.number: key for key in book.keys.values()}
         cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
@@ -86,7 +86,7 @@ def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> 
     book.release()
 
 
-def replay_key(book: Book, ledger: Ledger, number: int, log: list[Logged], upto: int = LAST_NUMBER) -> Key:
+def replay_key(book: Book, ledger: Ledger, number: int, log: list[Logged], upto: int = LARGEST_NUMBER) -> Key:
     """A key after a replay of its log, which has its events after the checkpoint, up to a number.
 
     LedgerError where the ledger has another answer or another state, or lacks the state.

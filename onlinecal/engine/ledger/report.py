@@ -197,7 +197,7 @@ SETTLED_ROUNDS = "c.value IS NOT NULL AND k.name IN (SELECT value FROM json_each
 NO_ALARM = 1e-280
 """A rate at which an alarm is never raised, so that nothing is forgotten."""
 
-CHUNK = 100_000
+EXPORTED_TOGETHER = 100_000
 
 NEXT_FORECASTS = "q.number > ? AND q.number <= ? ORDER BY q.number LIMIT ?"
 
@@ -229,7 +229,7 @@ def export_ledger(
         with closing(Ledger(Path(path), read_only=True)) as ledger, new_file(target, force) as file:
             state = _Moment(ledger)
             last = state.last
-            while chunk := ledger.records(NEXT_FORECASTS, (done, last, CHUNK)):
+            while chunk := ledger.records(NEXT_FORECASTS, (done, last, EXPORTED_TOGETHER)):
                 with ledger.content_errors():
                     frame = _frame(chunk, state)
                 parts.append(file.with_name(f"{len(parts)}.part"))
@@ -267,7 +267,7 @@ class _Moment:
                 for name, place in ledger.rows(KEYS_LIKE, (json.dumps(expiring),))
             }
             names = iter(self._expire_as)
-            while some := list(islice(names, KEYS)):
+            while some := list(islice(names, KEYS_LOADED_TOGETHER)):
                 book.fetch(some, ledger)
                 keys = [book.keys[name] for name in some]
                 for key in keys:
@@ -283,7 +283,7 @@ class _Moment:
         return "expired", None, self._expire_as[one.key], None
 
 
-KEYS = 1_000
+KEYS_LOADED_TOGETHER = 1_000
 """How many keys are loaded at a time."""
 KEYS_LIKE = "SELECT name, config FROM keys WHERE config IN (SELECT value FROM json_each(?)) ORDER BY number"
 """The names and configurations of the keys that have one of some configurations."""

@@ -33,7 +33,7 @@ from onlinecal.version import STATE_FORMAT, check_format
 APPLICATION = 0x4F4E4C43
 """The application id that marks a SQLite file as a ledger."""
 
-TABLES = """
+TABLES_SQL = """
 CREATE TABLE about (
     name TEXT PRIMARY KEY,      -- config: the engine's configuration as JSON
     value ANY NOT NULL,         -- tail: all states hold what happened up to this number
@@ -128,8 +128,8 @@ def prepare(connection: sqlite3.Connection) -> None:
     """Make the tables in an empty file; ValueError for one of another application, or of another format."""
     if marks_of(connection) == (0, 0) and is_empty(connection):
         connection.executescript(
-            f"BEGIN; {TABLES} PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {STATE_FORMAT};"
-            "COMMIT;"
+            f"BEGIN; {TABLES_SQL} PRAGMA application_id = {APPLICATION};"
+            f" PRAGMA user_version = {STATE_FORMAT}; COMMIT;"
         )
     else:
         check(connection)
@@ -157,7 +157,7 @@ def definitions(connection: sqlite3.Connection) -> set[Any]:
 def our_definitions() -> set[Any]:
     """The definitions of a new ledger; who looks at one by hand may have added more."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(TABLES)
+        connection.executescript(TABLES_SQL)
         return definitions(connection)
 
 
@@ -238,7 +238,7 @@ class Kept(NamedTuple):
     content: bytes
 
 
-FIGURES = slice(6, 12)
+SUMMARY_PART = slice(6, 12)
 """Where the row of a key, followed by that of its state, has the summary."""
 
 
@@ -319,7 +319,7 @@ def loaded_outcome(value: Any) -> Any:
     return json.loads(value) if isinstance(value, bytes) else value
 
 
-PARAMETERS = 999
+MOST_VALUES = 999
 """How many values a statement may have with every SQLite."""
 
 
@@ -335,7 +335,7 @@ def write_rows(connection: sqlite3.Connection, table: str, columns: ByColumns) -
     """
     columns = [*columns, list(map(crc32, map(_encode, zip(*columns, strict=True))))]
     width, rows = len(columns), len(columns[0])
-    together = PARAMETERS // width
+    together = MOST_VALUES // width
     alone = rows - rows % together
     values: list[Any] = [None] * (together * width)
     for start in range(0, alone, together):
@@ -365,8 +365,8 @@ def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> 
     write_rows(connection, "states", by_columns(rows))
 
 
-CHUNK = 10_000
-LAST_NUMBER = (1 << 63) - 1
+EVENTS_READ_TOGETHER = 10_000
+LARGEST_NUMBER = (1 << 63) - 1
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -416,7 +416,7 @@ def damaged_rows(connection: sqlite3.Connection, tables: Iterable[str] = SUMMED)
 def sum_of_hashes(connection: sqlite3.Connection) -> int:
     """The sum of the table `archived`: that of its hashes in their order."""
     cursor, total = connection.execute("SELECT hash FROM archived ORDER BY hash"), 0
-    while rows := cursor.fetchmany(CHUNK):
+    while rows := cursor.fetchmany(EVENTS_READ_TOGETHER):
         total = crc32(struct.pack(f"<{len(rows)}q", *(row[0] for row in rows)), total)
     return total
 

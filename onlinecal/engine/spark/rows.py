@@ -30,7 +30,7 @@ EVENTS = (
 have another type; `id` and `key` may be whole numbers, and `time` a timestamp or a text in ISO 8601 with a
 zone."""
 
-NEEDED = ("type", "id", "key", "position", "value")
+NEEDED_COLUMNS = ("type", "id", "key", "position", "value")
 
 PACKED = "key string, positions string, lines string"
 """The schema of packed rows of a key: texts with a newline between any two; a missing position is empty."""
@@ -80,9 +80,11 @@ def check_events(events: DataFrame) -> None:
         TimestampType,
     )
 
-    missing = [name for name in NEEDED if name not in events.columns]
+    missing = [name for name in NEEDED_COLUMNS if name not in events.columns]
     if missing:
-        raise ValueError(f"events need the columns {', '.join(NEEDED)}; missing: {', '.join(missing)}")
+        raise ValueError(
+            f"events need the columns {', '.join(NEEDED_COLUMNS)}; missing: {', '.join(missing)}"
+        )
     wanted: dict[str, tuple[Any, ...]] = {
         "type": (StringType,),
         **dict.fromkeys(("id", "key"), (StringType, IntegralType)),

@@ -45,10 +45,10 @@ ANSWERS = f"key string, {REPLY}"
 STATES = "key string, state binary"
 """The schema of `ledger_states`."""
 
-CHUNK = 1000
+KEYS_READ_TOGETHER = 1000
 """How many keys of a ledger are read together."""
 
-STATE = "onlinecal"
+STATE_VARIABLE = "onlinecal"
 """The name of the state variable in a checkpoint; it has one column, `state`, of bytes."""
 
 
@@ -60,7 +60,7 @@ class Calibrator(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Spark calls this on the worker, once for each task."""
-        self._state = handle.getValueState(STATE, "state binary")
+        self._state = handle.getValueState(STATE_VARIABLE, "state binary")
         self._step = KeyTurns(self._config, self._remember)
         self._row = Row(*(field.split()[0] for field in PACKED_ANSWERS.split(", ")))
 
@@ -199,7 +199,7 @@ def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
             )
         config = config_of(ledger)
         step, book, names = KeyTurns(config, 1), Book(config), ledger.summaries()
-        while some := [name for name, _, _ in islice(names, CHUNK)]:
+        while some := [name for name, _, _ in islice(names, KEYS_READ_TOGETHER)]:
             snapshots = ledger.keys_named(some)
             with ledger.content_errors():
                 if len(snapshots) < len(some):

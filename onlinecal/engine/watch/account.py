@@ -32,7 +32,7 @@ errors and log losses of the forecasts."""
 HINTED = UNHINTED + 5
 """The same of rounds with a hint; behind them the losses of the hints."""
 MONEY = HINTED + 7
-SIZE = MONEY + 2 * N_BETS
+ACCOUNT_SIZE = MONEY + 2 * N_BETS
 N_STAKES = 2 * BETS_MADE
 
 BOUNDS = 0
@@ -50,7 +50,7 @@ N_FIGURES = LAST_ALARM + 1
 
 def new_account() -> Floats:
     """An account before the first round."""
-    return np.zeros(SIZE)
+    return np.zeros(ACCOUNT_SIZE)
 
 
 @compiled

@@ -25,6 +25,7 @@ from onlinecal.engine.keys.storing import (
     unpack_floats,
 )
 from onlinecal.engine.watch.account import (
+    ACCOUNT_SIZE,
     ALARMS,
     BIASES,
     FORECAST,
@@ -33,7 +34,6 @@ from onlinecal.engine.watch.account import (
     MONEY,
     N_STAKES,
     PER_ALARM,
-    SIZE,
     UNHINTED,
     Stakes,
     ask,
@@ -197,7 +197,7 @@ def watched_in(key: str, state: bytes) -> Watched:
         return watched_by(account_in(_of_binary.decode(data))[:MONEY].tolist())
     # the watch is the last field of a `StoredClassKey`
     stored = _watch.decode(_bytes.decode(_fields.decode(data)[-1]))
-    account, _ = unpack_floats(stored.floats, "<f8", SIZE)
+    account, _ = unpack_floats(stored.floats, "<f8", ACCOUNT_SIZE)
     return watched_by(account[:MONEY].tolist(), stored.labels)
 
 
@@ -288,7 +288,7 @@ class KeyWatch:
             require(all(map(are_shares, sides)), "its open forecasts")
         stored = _watch.decode(data)
         numbers = [one.number for one in waiting] if self.threshold < inf else []
-        account, rest = unpack_floats(stored.floats, "<f8", SIZE)
+        account, rest = unpack_floats(stored.floats, "<f8", ACCOUNT_SIZE)
         stakes, rest = unpack_floats(rest, "<f4", N_STAKES * len(numbers))
         require(not rest, "the length of its account")
         self.account, self.labels = account, stored.labels

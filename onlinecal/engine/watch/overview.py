@@ -22,10 +22,10 @@ from onlinecal.engine.parking import ParkingCounts
 from onlinecal.engine.watch.key_watch import HINT, Alarm, Scores
 from onlinecal.engine.watch.reliability import Side
 
-QUIET = 60.0
-"""In so many seconds, ALARMS messages with the same words are written at most."""
-ALARMS = 16
-LONGEST = 300
+COUNTED_SECONDS = 60.0
+"""In so many seconds, MOST_ALIKE messages with the same words are written at most."""
+MOST_ALIKE = 16
+LONGEST_DETAIL = 300
 """Characters of a refusal's details."""
 
 logger = logging.getLogger("onlinecal.engine")
@@ -33,7 +33,7 @@ logger.addHandler(logging.NullHandler())
 
 
 class RateLimit(logging.Filter):
-    """Lets `most` messages with the same words through in QUIET seconds, and says how many it kept back."""
+    """Lets `most` messages with the same words through in COUNTED_SECONDS, and says how many it kept back."""
 
     def __init__(self, most: int = 1) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class RateLimit(logging.Filter):
         words, now = str(record.msg), time.monotonic()
         until, said, kept_back = self._written.get(words, (now, 0, 0))
         if now >= until:
-            until, said = now + QUIET, 0
+            until, said = now + COUNTED_SECONDS, 0
         elif said >= self._most:
             self._written[words] = until, said, kept_back + 1
             return False
@@ -55,7 +55,7 @@ class RateLimit(logging.Filter):
         return True
 
 
-logger.addFilter(RateLimit(most=ALARMS))
+logger.addFilter(RateLimit(most=MOST_ALIKE))
 
 
 class JsonLines(logging.Formatter):
@@ -222,13 +222,18 @@ class Activity:
         self.seconds += seconds
         self.refused.update(one.reason for one in refused)
         for one in refused if logger.isEnabledFor(logging.INFO) else ():
-            detail = one.detail[:LONGEST]
+            detail = one.detail[:LONGEST_DETAIL]
             about = {"kind": "refusal", "reason": one.reason, "id": one.id, "detail": detail}
             logger.info(f"an event was rejected, {one.reason}: %s", detail, extra={"about": about})
         for one in dropped:
-            about = {"kind": "dropped", "reason": one.reason, "id": one.id, "detail": one.detail[:LONGEST]}
+            about = {
+                "kind": "dropped",
+                "reason": one.reason,
+                "id": one.id,
+                "detail": one.detail[:LONGEST_DETAIL],
+            }
             words = f"a parked outcome was dropped, {one.reason}: %s"
-            logger.warning(words, one.detail[:LONGEST], extra={"about": about})
+            logger.warning(words, one.detail[:LONGEST_DETAIL], extra={"about": about})
         dropped.clear()
         for key, side, alarm in raised:
             of = "hints" if side == HINT else "forecasts"

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinecal.cli.stream.inputs import MOST_BYTES, WINDOW, Gathered, LineCutter, LongLine, Piece, gather
+from onlinecal.cli.stream.inputs import (
+    MARKED_BYTES,
+    MOST_BATCH_BYTES,
+    Gathered,
+    LineCutter,
+    LongLine,
+    Piece,
+    gather,
+)
 from onlinecal.engine.events import LONGEST_LINE, decode
 from tests.cli.stream.events import COMMAND, append, expected, late, lines_of, outcome, query, stream
 
@@ -82,7 +90,7 @@ def test_resume_goes_on_in_each_file_where_it_was(ledger, tmp_path, pack, end, m
 @pytest.mark.parametrize("before", [1, 100])
 def test_another_file_of_that_name_is_read_from_its_beginning(ledger, file, before):
     file.write_bytes(queries(*range(100, 100 + before)))
-    assert (file.stat().st_size > 2 * WINDOW) == (before > 1)
+    assert (file.stat().st_size > 2 * MARKED_BYTES) == (before > 1)
     resumed(ledger, file)
     file.write_bytes(queries(*range(200, 200 + before)))
     said = f"onlinecal: {file} is not the file that was answered: it is read from its beginning\n"
@@ -205,7 +213,7 @@ def test_batches_hold_all_lines_in_order_and_say_where_they_end(pieces, most):
 
 def test_long_lines_make_small_batches():
     batches = [len(one.lines) for one in gather([Piece([b"x" * LONGEST_LINE] * 16)] * 60, 8192)]
-    assert max(batches) * LONGEST_LINE < 2 * MOST_BYTES
+    assert max(batches) * LONGEST_LINE < 2 * MOST_BATCH_BYTES
     assert sum(batches) == 960
 
 

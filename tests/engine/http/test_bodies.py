@@ -9,9 +9,9 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 
 from starlette.exceptions import HTTPException
 
-from onlinecal.engine.http.bodies import LARGE, Body, Room
+from onlinecal.engine.http.bodies import LARGE_BODY, Body, Room
 
-HALF = {"type": "http.request", "body": b" " * (LARGE + 1), "more_body": True}
+HALF = {"type": "http.request", "body": b" " * (LARGE_BODY + 1), "more_body": True}
 REST = {"type": "http.request", "body": b" ", "more_body": False}
 
 
@@ -64,7 +64,7 @@ async def test_a_large_body_waits_for_a_place_and_keeps_it_until_it_is_answered(
         assert await passes(first)
         assert not await passes(second)
         first.rest.set()
-        assert await first.ends() == LARGE + 2
+        assert await first.ends() == LARGE_BODY + 2
         # it has arrived, so it is not slow, whoever waits
         assert not await passes(second)
         first.body.leave()
@@ -79,7 +79,7 @@ async def test_slow_bodies_give_way_as_many_as_others_wait_and_only_then():
         with senders(room, 2) as others:
             for one in others:
                 one.rest.set()
-            assert [await one.ends() for one in others] == [LARGE + 2] * 2
+            assert [await one.ends() for one in others] == [LARGE_BODY + 2] * 2
             assert [one.reading.done() for one in slow] == [True, True, False]
             assert [await one.ends() for one in slow[:2]] == [SLOW, SLOW]
 
@@ -89,7 +89,7 @@ async def test_a_body_that_has_just_begun_has_its_share_of_time_even_if_others_w
     with senders(room, 3) as (first, second, third):
         assert await passes(first)
         first.rest.set()
-        assert await first.ends() == LARGE + 2
+        assert await first.ends() == LARGE_BODY + 2
         first.body.leave()
         assert await passes(second)
         assert await second.ends() == SLOW
@@ -115,7 +115,7 @@ async def test_who_no_longer_waits_takes_no_place():
         await asyncio.wait_for(room.enter(), 1)
 
 
-@pytest.mark.parametrize("size", [1, LARGE])
+@pytest.mark.parametrize("size", [1, LARGE_BODY])
 async def test_small_bodies_need_no_place(size):
     body = Body(Room(places=0))
     messages = [{"type": "http.request", "body": b" " * size, "more_body": False}]

@@ -18,7 +18,7 @@ from onlinecal.engine.http.connections import (
     LARGEST_HEAD,
     MOST_HEADERS,
     MOST_ON_THE_WAY,
-    PART,
+    READ_BYTES,
     RequestReader,
     TooLarge,
 )
@@ -121,7 +121,7 @@ def read_until_it_is_too_much(sent, size):
 )  # fmt: skip
 def test_a_reader_stops_before_it_has_read_much_more_than_a_request_may_have(sent):
     for size in (1_000, 1 << 18):
-        assert read_until_it_is_too_much(sent, size) <= LARGEST_HEAD + PART
+        assert read_until_it_is_too_much(sent, size) <= LARGEST_HEAD + READ_BYTES
 
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 12, 1 << 20])

@@ -151,7 +151,7 @@ def test_a_refusal_of_many_labels_does_not_look_at_them():
 
 @pytest.mark.parametrize("kind", ["simplex", "lp"])
 def test_a_state_of_as_many_bytes_as_it_may_have_takes_no_queries(kind, monkeypatch):
-    monkeypatch.setattr(keys, "MOST_BYTES", 60_000)
+    monkeypatch.setattr(keys, "MOST_STATE_BYTES", 60_000)
     config, n = KeyConfig(kind=kind), 0
     with Engine(None, EngineConfig(config)) as engine:
         engine.handle([Query("q", "k"), Outcome("q", "c0")])

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from onlinecal.engine import Engine, LedgerError, archive_ledger, check_ledger, read_report, repair_ledger
-from onlinecal.engine.ledger.ledger import LOG, Ledger
+from onlinecal.engine.ledger.ledger import LOG_SQL, Ledger
 from onlinecal.engine.ledger.replay import SUMMARY_COLUMNS
 from onlinecal.version import STATE_FORMAT
 from tests.engine.fault_tools import (
@@ -328,6 +328,6 @@ def test_what_cannot_be_in_a_column_is_refused_by_sqlite(ledger, statement):
 
 def test_the_log_behind_the_states_is_found_without_a_scan(ledger):
     with contextlib.closing(Ledger(ledger, read_only=True)) as found:
-        plan = [row[3] for row in found.rows(f"EXPLAIN QUERY PLAN {LOG} ORDER BY 1 LIMIT ?", (1, 1, 10))]
+        plan = [row[3] for row in found.rows(f"EXPLAIN QUERY PLAN {LOG_SQL} ORDER BY 1 LIMIT ?", (1, 1, 10))]
     assert not [step for step in plan if step.startswith("SCAN")]
     assert sum("INTEGER PRIMARY KEY (rowid>?)" in step for step in plan) == 2

@@ -125,7 +125,7 @@ def test_states_that_could_not_be_written_and_restarts_that_failed_are_tried_aga
     folder, sound, answers, monkeypatch
 ):
     path, told = folder / "ledger.db", b""
-    monkeypatch.setattr("onlinecal.engine.ledger.replay.CHUNK", 7)
+    monkeypatch.setattr("onlinecal.engine.ledger.replay.EVENTS_READ_TOGETHER", 7)
     refuse = "CREATE TEMP TRIGGER full BEFORE INSERT ON main.states BEGIN SELECT RAISE(ABORT, ''); END"
 
     def failing(*changes):
@@ -184,7 +184,7 @@ def test_what_a_killed_call_left_is_gone_and_that_of_others_stays(folder, ledger
 
 
 def test_an_export_is_as_of_its_beginning(tmp_path, monkeypatch):
-    monkeypatch.setattr("onlinecal.engine.ledger.report.CHUNK", 1)
+    monkeypatch.setattr("onlinecal.engine.ledger.report.EXPORTED_TOGETHER", 1)
     with Engine(tmp_path / "ledger.db") as engine:
         engine.handle([Query("a", "k"), Query("b", "k"), Outcome("a", 1)])
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, LedgerError, read_report
-from onlinecal.engine.spark.rows import NEEDED, KeyRows, check_events, packed, packs
+from onlinecal.engine.spark.rows import NEEDED_COLUMNS, KeyRows, check_events, packed, packs
 from onlinecal.engine.spark.tables import MEASURES, check_table, measures_of_counts
 from onlinecal.measures import (
     calibration_distance,
@@ -187,7 +187,7 @@ def test_a_state_of_another_configuration_is_refused():
         other.play([{**row, "id": "b", "position": 2}])
 
 
-RIGHT = dict.fromkeys(NEEDED, types.StringType()) | {"position": types.IntegerType()}
+RIGHT = dict.fromkeys(NEEDED_COLUMNS, types.StringType()) | {"position": types.IntegerType()}
 
 
 @pytest.mark.parametrize(
