@@ -1,7 +1,4 @@
-"""Arrays by what they hold, and tables of many rows piece by piece.
-
-What people are told of long work that they did not expect to be long.
-"""
+"""Names for arrays by what they hold, tables of many rows piece by piece, and the progress of long work."""
 
 from __future__ import annotations
 
@@ -14,34 +11,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.validation import PLAIN
+from onlinecal.validation import PLAIN_ARRAY
 
 Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ENTRIES = 1 << 18
-"""Numbers in a piece: 2 MB."""
-SAMPLED = 100_000
-"""Rows that are drawn from more, where a search only begins."""
+PIECE_NUMBERS = 1 << 18
+"""A piece has so many numbers, which are 2 MB."""
+SAMPLE_SIZE = 100_000
+"""So many rows are drawn from more, where a search begins with a sample."""
 
 
 def pieces(table: NDArray[Any]) -> Iterator[slice]:
-    """Neighbouring rows of a table (n, C), so many as make ENTRIES numbers, one piece after the other."""
-    size = max(1, ENTRIES // (table.shape[1] if table.ndim > 1 else 1))
+    """The pieces of a table (n, C), in order: neighbouring rows that have PIECE_NUMBERS numbers together."""
+    size = max(1, PIECE_NUMBERS // (table.shape[1] if table.ndim > 1 else 1))
     for start in range(0, len(table), size):
         yield slice(start, min(start + size, len(table)))
 
 
 def as_doubles(table: NDArray[Any]) -> Floats:
-    """A table as kernels are compiled for: copied only if it is of another kind."""
-    return np.require(table, np.float64, PLAIN)
+    """A table in the memory layout that kernels are compiled for; copied only if it has another one."""
+    return np.require(table, np.float64, PLAIN_ARRAY)
 
 
 def by_pieces(change: Callable[[Floats], Floats], table: NDArray[Any]) -> Floats:
-    """What `change` makes of each row of a table (n, C): float64, from floats of any precision."""
-    if table.size <= ENTRIES:
+    """Each row of a table (n, C) as `change` maps it, piece by piece: float64, from floats of any kind."""
+    if table.size <= PIECE_NUMBERS:
         return change(as_doubles(table))
     out = np.empty(table.shape)
     for rows in pieces(table):
@@ -49,39 +46,39 @@ def by_pieces(change: Callable[[Floats], Floats], table: NDArray[Any]) -> Floats
     return out
 
 
-def sampled_rows(n_rows: int, size: int = SAMPLED) -> Ints:
-    """Numbers of so many rows, drawn with replacement; ascending, and always the same for the same n_rows."""
+def sampled_rows(n_rows: int, size: int = SAMPLE_SIZE) -> Ints:
+    """The numbers of `size` rows, drawn with replacement; ascending, and the same for the same n_rows."""
     return np.sort(np.random.default_rng([n_rows, 6]).integers(n_rows, size=size))
 
 
 Tell = Callable[[float], None]
-"""Called with the share of the work that is done, which never falls; it is 1 at the end."""
+"""Is called with the share of the work that is done, which never falls and is 1 at the end."""
 
-LONG = 15.0
-"""Seconds after which people are told."""
+SECONDS_BEFORE_TOLD = 15.0
+"""People are told of work that takes longer than so many seconds."""
 
 
-def untold(share: float) -> None:
-    """Tell nobody."""
+def no_progress(share: float) -> None:
+    """Tell nobody about the progress."""
 
 
 def part_of(tell: Tell, begin: float, end: float) -> Tell:
-    """What a part of the work tells, which is that from one share to another."""
+    """The `Tell` for a part of the work, which lies between two shares of the whole."""
     return lambda share: tell(begin + min(share, 1.0) * (end - begin))
 
 
-def told(what: str, advice: str) -> Tell:
-    """Tell on stderr, from so many seconds on, at every tenth of the work; at first with the advice."""
+def progress_on_stderr(what: str, advice: str) -> Tell:
+    """A `Tell` that writes to stderr at every tenth of long work; the first line has the advice."""
     begin, last = time.monotonic(), -1
 
     def tell(share: float) -> None:
         nonlocal last
         tenth = int(10.0 * share)
-        if tenth <= last or share >= 1.0 or time.monotonic() < begin + LONG:
+        if tenth <= last or share >= 1.0 or time.monotonic() < begin + SECONDS_BEFORE_TOLD:
             return
         line = f"onlinecal: {what}: {10 * tenth} % done" + (f"; {advice}" if last < 0 else "")
         last = tenth
-        # nobody may be there to read it
+        # stderr may be closed or missing
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(line + "\n")
             sys.stderr.flush()

@@ -1,6 +1,6 @@
-"""Catalogues: named kinds of things, found with a hint at what was meant, and the way from a spec to one.
+"""Catalogues of named kinds of things, whose errors suggest what was meant; and the specs that name one.
 
-Spec strings, ``name`` or ``name:key=value,key=value``, and the parameters whose values they give.
+A spec is a text, ``name`` or ``name:key=value,key=value``, that names an entry and values of its parameters.
 
 A value that contains commas itself (the spec of another adversary, the path of a file) is put in square
 brackets: ``two-phase:first=[linear-drift:start=0.2,end=0.8],second=threshold``.
@@ -17,15 +17,15 @@ from typing import Any, Generic, Literal, TypeVar
 
 from onlinecal.texts import cut
 
-MOST_SHOWN = 1200
-"""Characters of the names that there are: all of a catalogue."""
+MOST_CHARACTERS = 1200
+"""An error shows so many characters of the known names, which is enough for a whole catalogue."""
 _KEBAB_CASE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def did_you_mean(name: Any, known: Iterable[str], title: str = "Known") -> str:
-    """What an error says after a name that is none of these: the nearest, if any, and what there is.
+    """The end of an error for an unknown name: the nearest known name, if one is near, and all known names.
 
-    Of names that are long, as those of a file that was read in the wrong way, it shows the beginning.
+    Long names, as those of a file that was read in the wrong way, are cut.
 
     Examples
     --------
@@ -35,12 +35,12 @@ def did_you_mean(name: Any, known: Iterable[str], title: str = "Known") -> str:
     names = list(known)
     near = difflib.get_close_matches(str(name), names, n=1)
     meant = f"; did you mean {cut(near[0])!r}?" if near else "."
-    return f"{meant} {title}: {cut(', '.join(names), MOST_SHOWN)}"
+    return f"{meant} {title}: {cut(', '.join(names), MOST_CHARACTERS)}"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What every catalogue knows of one kind.
+    """An entry of a catalogue, with what every catalogue knows of one kind.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ class Entry:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What a spec string may set."""
+        """The parameters that a spec may set."""
         raise NotImplementedError
 
     @property
     def made_by(self) -> object:
-        """The function that is at its heart: two entries with the same one are versions of one kind."""
+        """The function that makes it: entries with the same one are versions of one kind."""
         raise NotImplementedError
 
     @property
@@ -69,7 +69,7 @@ class Entry:
         return ", ".join(parameter.with_default for parameter in self.parameters)
 
     def parameter(self, name: str) -> Parameter:
-        """The parameter called `name`; ValueError lists those there are."""
+        """The parameter called `name`; ValueError lists the known ones."""
         for parameter in self.parameters:
             if parameter.name == name:
                 return parameter
@@ -113,7 +113,7 @@ class Catalogue(Generic[E]):
         self.own_names = frozenset(self.entries)
 
     def add(self, entry: E) -> None:
-        """Enter an entry, or replace one that came from the same place; ValueError if it may not."""
+        """Add an entry, or replace one that came from the same place; ValueError if the name is taken."""
         if not isinstance(entry.name, str) or not _KEBAB_CASE.fullmatch(entry.name):
             raise ValueError(
                 f"the {self.noun}'s name must be in kebab-case, like early-stopped-coin, got {entry.name!r}"
@@ -126,7 +126,7 @@ class Catalogue(Generic[E]):
         self.entries[entry.name] = entry
 
     def find(self, name: str) -> E:
-        """The entry of that name; ValueError lists those there are."""
+        """The entry of that name; ValueError lists the known ones."""
         if name not in self.entries:
             raise ValueError(f"unknown {self.noun} {name!r}{did_you_mean(name, sorted(self.entries))}")
         return self.entries[name]
@@ -139,8 +139,8 @@ class Catalogue(Generic[E]):
         for key, text in settings.items():
             parameter = entry.parameter(key)
             if parameter.form == "adversary":
-                inner, given = self.read(text)
-                values[key] = inner.spec_of(given)
+                inner, inner_values = self.read(text)
+                values[key] = inner.spec_of(inner_values)
             else:
                 values[key] = parameter.read(text, entry.name)
         for parameter in entry.parameters:
@@ -150,7 +150,7 @@ class Catalogue(Generic[E]):
 
 
 def _place(function: object) -> tuple[object, object]:
-    """Where a function was written down, the same after its module has been loaded again."""
+    """Where a function is defined, which is the same after its module has been loaded again."""
     return getattr(function, "__module__", None), getattr(function, "__qualname__", None)
 
 
@@ -191,7 +191,7 @@ class Parameter:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that are allowed; none if it is something else than one of a few words."""
+        """The words that are allowed; none if the parameter is of another form."""
         return self.form if isinstance(self.form, tuple) else ()
 
     @property
@@ -210,7 +210,7 @@ class Parameter:
 
     @property
     def with_default(self) -> str:
-        """As tables show it: with its default; of words all that are allowed, the default first."""
+        """The parameter with its default, for tables; or with all allowed words, the default first."""
         if self.default is None:
             return f"{self.name}=({'required' if self.required else 'not set'})"
         others = [word for word in self.words if word != self.default]
@@ -266,7 +266,7 @@ def _written(value: Value) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """Without its square brackets, if the first one is closed by the very last character."""
+    """The text without its square brackets, if the last character closes the first one."""
     depth = 0
     for i, character in enumerate(text):
         depth += (character == "[") - (character == "]")

@@ -1,7 +1,8 @@
-"""What calibration is worth to those who act on a threshold: promised costs that are nearly what they pay.
+"""The worth of calibration to those who act on a threshold: promised costs are nearly the costs they pay.
 
 Whoever acts on p >= tau + U, with U uniform on [-width/2, width/2], acts with a chance that changes by at
-most 1/width a unit of p. docs/theory.md, Theorem 4c, bounds what such decisions promise and do not keep.
+most 1/width a unit of p. Theorem 4c in docs/theory.md bounds the difference between promised and realised
+costs.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ def decision_bound(certificate: float, width: float) -> float:
     Parameters
     ----------
     certificate
-        A bound on the distance to calibration; of a sum the result is a sum, of an average an average.
+        A bound on the distance to calibration. If it is a sum, so is the result; if an average, an average.
     width
-        Of the jitter of the threshold, above 0 and at most 1.
+        The width of the threshold's jitter, above 0 and at most 1.
     """
     check_number(width, "width", 0.0, 1.0, "(]", "a width above 0 and at most 1")
     return (1.0 + 1.0 / width) * certificate

@@ -1,9 +1,9 @@
-"""Sums, exponentials and logarithms that are the same everywhere.
+"""Sums, exponentials and logarithms that are the same on every machine.
 
 The exp and log of the C library, of numpy and of a compiler differ in the last bit between machines. A
-forecast that is steered by them, or a search that compares them, would come out otherwise elsewhere, and
-a ledger could not be checked there. These are made of +, -, *, / alone, whose results IEEE 754 fixes to
-the last bit; numba neither reorders nor fuses them.
+forecast that is steered by them, or a search that compares them, would be different on another machine, and a
+ledger could not be checked there. These functions use +, -, *, / alone, whose results IEEE 754 fixes to the
+last bit; numba neither reorders nor fuses them.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from onlinecal.compiling import compiled_as
 
 
 def in_turn(numbers: Iterable[float]) -> float:
-    """Their sum, rounded after each: what `sum` gave before Python 3.12, which rounds otherwise."""
+    """The sum of numbers, rounded after each; the built-in `sum` rounds differently from Python 3.12 on."""
     return reduce(add, numbers, 0)
 
 
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62e42fee00000p-1")
-"""ln 2 to 32 bits, so that its product with an exponent is exact; the next line has what is missing."""
+"""ln 2 to 32 bits, so that its product with an exponent is exact; LN2_LOW is the rest of ln 2."""
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")
 ROOT_2 = 1.4142135623730951
 LEAST_NORMAL, TWO_TO_54 = 2.0**-1022, 2.0**54
-"""Numbers below the first have fewer digits; times the second they have all of them."""
-FACTORIALS = tuple(1.0 / math.factorial(n) for n in range(13, -1, -1))
-ODD = tuple(1.0 / n for n in range(21, 1, -2))
-"""The coefficients of the series of exp and of ln, the last ones first: 1/n!, and 1/n."""
+"""Numbers below the first have fewer bits; multiplied by the second they have all bits."""
+EXP_COEFFICIENTS = tuple(1.0 / math.factorial(n) for n in range(13, -1, -1))
+LOG_COEFFICIENTS = tuple(1.0 / n for n in range(21, 1, -2))
+"""The coefficients of the series of exp and of ln, 1/n! and 1/n, the last ones first."""
 LEAST_EXPONENT = -708.0
-"""Below it exp is taken to be 0: the result would leave the range of full precision."""
+"""Below this exp is taken to be 0, since the result would leave the range of full precision."""
 
 
 def exponential(x: float) -> float:
@@ -45,8 +45,8 @@ def exponential(x: float) -> float:
     power = round(x * LOG2_E)
     r = (x - power * LN2_HIGH) - power * LN2_LOW
     # Taylor's series: |r| is at most ln(2)/2, and r^14/14! below 2^-57
-    value = FACTORIALS[0]
-    for coefficient in FACTORIALS[1:]:
+    value = EXP_COEFFICIENTS[0]
+    for coefficient in EXP_COEFFICIENTS[1:]:
         value = value * r + coefficient
     return math.ldexp(value, power)
 
@@ -59,10 +59,10 @@ def logarithm(x: float) -> float:
         mantissa *= 0.5
         exponent += 1
     s = (mantissa - 1.0) / (mantissa + 1.0)
-    # ln(m) = 2 (s + s^3/3 + s^5/5 + ...), |s| at most .1716: what is left out is below 2^-58 of it
+    # ln(m) = 2 (s + s^3/3 + s^5/5 + ...), |s| at most .1716: the omitted terms are below 2^-58 of it
     square = s * s
-    value = ODD[0]
-    for coefficient in ODD[1:]:
+    value = LOG_COEFFICIENTS[0]
+    for coefficient in LOG_COEFFICIENTS[1:]:
         value = value * square + coefficient
     value = 2.0 * s * square * value
     return exponent * LN2_HIGH + (2.0 * s + (value + exponent * LN2_LOW))
@@ -75,8 +75,8 @@ def _exponential(x: float) -> float:
         return 0.0
     power = np.rint(x * LOG2_E)
     r = (x - power * LN2_HIGH) - power * LN2_LOW
-    value = FACTORIALS[0]
-    for coefficient in FACTORIALS[1:]:
+    value = EXP_COEFFICIENTS[0]
+    for coefficient in EXP_COEFFICIENTS[1:]:
         value = value * r + coefficient
     return float(value * np.int64((np.int64(power) + 1023) << 52).view(np.float64))
 
@@ -91,11 +91,11 @@ def _logarithm(x: float) -> float:
     if mantissa > ROOT_2:
         mantissa *= 0.5
         exponent += 1
-    # the operator would ask whether the divisor is 0, and loops over many x could not take several at once
+    # the operator / would check the divisor for 0, and loops over many x could not take several at once
     s = np.divide(mantissa - 1.0, mantissa + 1.0)
     square = s * s
-    value = ODD[0]
-    for coefficient in ODD[1:]:
+    value = LOG_COEFFICIENTS[0]
+    for coefficient in LOG_COEFFICIENTS[1:]:
         value = value * square + coefficient
     value = 2.0 * s * square * value
     return float(exponent * LN2_HIGH + (2.0 * s + (value + exponent * LN2_LOW)))

@@ -1,4 +1,4 @@
-"""How answers show themselves in notebooks: small tables that inherit the page's colours, light or dark."""
+"""Answers in notebooks: small tables that inherit the page's colours, light or dark."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-LONGEST = 60
-"""Characters of a text, beyond which it is cut."""
-MOST = 12
-"""Rows of a table, and entries of a mapping, beyond which the others are counted."""
+LONGEST_TEXT = 60
+"""A text is cut to so many characters."""
+MOST_ROWS_SHOWN = 12
+"""So many rows of a table and entries of a mapping are shown, and the others are counted."""
 
-FRAME = (
+FRAME_STYLE = (
     "display:inline-block;max-width:100%;overflow-x:auto;padding:.6em 1em;border-radius:6px;color:inherit;"
     "border:1px solid rgba(128,128,128,.45);font:13px/1.5 system-ui,sans-serif"
 )
-CELL = (
+CELL_STYLE = (
     "padding:.15em .9em .15em 0;border:0;border-top:1px solid rgba(128,128,128,.25);color:inherit;"
     "background:transparent;font-variant-numeric:tabular-nums;white-space:nowrap;text-align:"
 )
-STRAIGHT = frozenset(("L", "EN", "ES", "ET", "CS", "NSM", "BN", "B", "S", "WS", "ON"))
-"""The kinds of characters that are read from left to right, or as their neighbours are."""
+LEFT_TO_RIGHT = frozenset(("L", "EN", "ES", "ET", "CS", "NSM", "BN", "B", "S", "WS", "ON"))
+"""The kinds of characters that are read from left to right, or in the direction of their neighbours."""
 
-WHOLE = "border-collapse:collapse;margin:.3em 0;font:inherit"
-NOTE = "max-width:46em;opacity:.8"
-EMPTY_BAR = "display:inline-block;width:7em;height:.65em;border-radius:2px;background:rgba(128,128,128,.3)"
-FULL_BAR = "display:block;height:100%;border-radius:2px;background:#2f8fcf"
+TABLE_STYLE = "border-collapse:collapse;margin:.3em 0;font:inherit"
+NOTE_STYLE = "max-width:46em;opacity:.8"
+EMPTY_BAR_STYLE = (
+    "display:inline-block;width:7em;height:.65em;border-radius:2px;background:rgba(128,128,128,.3)"
+)
+FULL_BAR_STYLE = "display:block;height:100%;border-radius:2px;background:#2f8fcf"
 
 
 class Bar(NamedTuple):
@@ -40,7 +42,7 @@ class Bar(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What a notebook shows: a title, names of columns (none: no line for them), rows, and words below."""
+    """A table for a notebook: a title, names of columns (or none), rows, and notes below."""
 
     title: str
     header: Sequence[str]
@@ -49,7 +51,7 @@ class Table(NamedTuple):
 
 
 class Shown:
-    """Answers that notebooks show as a table: of their fields, or what `_shown` says."""
+    """Answers that notebooks show as a table: that of `_shown`, which has all fields unless overridden."""
 
     __slots__ = ()
 
@@ -70,13 +72,13 @@ def fields_of(answer: Any) -> Table:
 
 
 def bracket_of(answer: Any, of: str) -> Table:
-    """A proven bracket, `lower` and `upper`, with a bar from 0 to its upper end, and what else there is."""
+    """A proven bracket, `lower` and `upper`, with bars relative to the upper end, and all other fields."""
     title, _, rows, _ = fields_of(answer)
     ends = Bar(0.0, 1.0), Bar(0.0, answer.lower / answer.upper if answer.upper > 0.0 else 1.0)
     bars = {"upper": ends[0], "lower": ends[1]}
     exact = getattr(answer, "exact", None)
-    told = "known exactly" if exact is not None else "both ends are proven"
-    return Table(title, (), [(*row, bars.get(row[0], "")) for row in rows], (f"{of}: {told}",))
+    known = "known exactly" if exact is not None else "both ends are proven"
+    return Table(title, (), [(*row, bars.get(row[0], "")) for row in rows], (f"{of}: {known}",))
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
@@ -91,20 +93,20 @@ def render(table: Table) -> str:
     """The HTML of a table; every text in it is escaped."""
     title, header, rows, notes = table
     shown = [_row(header, "th", header)] if header else []
-    shown += [_row(row, "td", header) for row in rows[:MOST]]
-    if len(rows) > MOST:
-        notes = (f"and {len(rows) - MOST:,} more rows", *notes)
-    body = f"<table style='{WHOLE}'><tbody>{''.join(shown)}</tbody></table>"
-    below = "".join(f"<div style='{NOTE}'>{html.escape(note)}</div>" for note in notes)
-    return f"<div style='{FRAME}'><strong>{html.escape(title)}</strong>{body}{below}</div>"
+    shown += [_row(row, "td", header) for row in rows[:MOST_ROWS_SHOWN]]
+    if len(rows) > MOST_ROWS_SHOWN:
+        notes = (f"and {len(rows) - MOST_ROWS_SHOWN:,} more rows", *notes)
+    body = f"<table style='{TABLE_STYLE}'><tbody>{''.join(shown)}</tbody></table>"
+    below = "".join(f"<div style='{NOTE_STYLE}'>{html.escape(note)}</div>" for note in notes)
+    return f"<div style='{FRAME_STYLE}'><strong>{html.escape(title)}</strong>{body}{below}</div>"
 
 
 def _row(cells: Sequence[Any], tag: str, header: Sequence[str]) -> str:
-    """Columns of numbers are flush right; of fields, which have no header, all is flush left."""
+    """A row in HTML. Numbers under a header are flush right; in tables of fields everything is flush left."""
     shown = []
     for place, cell in enumerate(cells):
         right = place > 0 and header and (tag == "th" or _is_number(cell))
-        shown.append(f"<{tag} style='{CELL}{'right' if right else 'left'}'>{_cell(cell)}</{tag}>")
+        shown.append(f"<{tag} style='{CELL_STYLE}{'right' if right else 'left'}'>{_cell(cell)}</{tag}>")
     return f"<tr>{''.join(shown)}</tr>"
 
 
@@ -114,17 +116,18 @@ def _is_number(value: Any) -> bool:
 
 def _cell(value: Any) -> str:
     if isinstance(value, Bar):
-        begin, end = (100.0 * min(max(one, 0.0), 1.0) for one in value)
-        full = f"<span style='{FULL_BAR};margin-left:{begin:.4g}%;width:{max(end - begin, 0.0):.4g}%'></span>"
-        return f"<span style='{EMPTY_BAR}'>{full}</span>"
-    # a name may have characters that turn the direction of text: they end with the cell, or with the name
+        begin, end = (100.0 * min(max(part, 0.0), 1.0) for part in value)
+        place = f"margin-left:{begin:.4g}%;width:{max(end - begin, 0.0):.4g}%"
+        full = f"<span style='{FULL_BAR_STYLE};{place}'></span>"
+        return f"<span style='{EMPTY_BAR_STYLE}'>{full}</span>"
+    # a name may have characters that change the direction of text, which <bdi> confines to the cell
     shown = html.escape(_text(value))
     return shown if _is_number(value) or value is None else f"<bdi>{shown}</bdi>"
 
 
 def isolated(text: str) -> str:
-    """A name as a part of other text, whose direction it does not turn."""
-    turns = any(unicodedata.bidirectional(one) not in STRAIGHT for one in text)
+    """A name within other text, isolated if it would change the direction of that text."""
+    turns = any(unicodedata.bidirectional(character) not in LEFT_TO_RIGHT for character in text)
     return f"\u2068{text}\u2069" if turns else text
 
 
@@ -140,9 +143,13 @@ def _text(value: Any) -> str:
         shape = " × ".join(f"{side:,}" for side in value.shape)
         return f"{shape} values, {value.min():.4g} … {value.max():.4g}"
     if isinstance(value, Mapping):
-        told = [f"{isolated(str(key))}: {_text(one)}" for key, one in list(value.items())[:MOST]]
-        return ", ".join(told) + (f" and {len(value) - MOST:,} more" if len(value) > MOST else "")
-    if isinstance(value, tuple) and 0 < len(value) <= MOST and all(map(_is_number, value)):
+        entries = [
+            f"{isolated(str(key))}: {_text(entry)}" for key, entry in list(value.items())[:MOST_ROWS_SHOWN]
+        ]
+        return ", ".join(entries) + (
+            f" and {len(value) - MOST_ROWS_SHOWN:,} more" if len(value) > MOST_ROWS_SHOWN else ""
+        )
+    if isinstance(value, tuple) and 0 < len(value) <= MOST_ROWS_SHOWN and all(map(_is_number, value)):
         return ", ".join(map(_text, value))
     text = str(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"

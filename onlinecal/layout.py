@@ -1,8 +1,8 @@
 """Layouts of flat states: where each number of a state stands, what it is and of which kind.
 
-A state is one flat array. So it is its own snapshot, and handing it to compiled code costs less than several
-arrays would. Kernels find their numbers by plain integers, and a layout hands these out, one field after the
-other, in the order in which they are declared:
+A state is one flat array. So it is its own snapshot, and passing it to compiled code costs less than passing
+several arrays. Kernels find their numbers by plain integers. A layout makes these integers, one field after
+the other, in the order in which fields are declared:
 
     TICKET = Layout()
     FORECAST = TICKET.field("the forecast", "probability")
@@ -28,7 +28,7 @@ class Field(NamedTuple):
 
 
 class Layout:
-    """The fields of a state, or of a part of one that begins at `start`."""
+    """The fields of a state, or of the part of a state that begins at `start`."""
 
     def __init__(self, start: int = 0) -> None:
         self.fields: list[Field] = []

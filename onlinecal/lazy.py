@@ -13,10 +13,10 @@ from typing import Any
 def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """The `__getattr__`, `__dir__` and `__all__` of a package, from the one list of names in its source.
 
-    The list is what the package imports under `if TYPE_CHECKING:`, each name `as` itself: so checkers and
-    editors see public names. What it imports from itself is a module of its own. The list is read from the
-    package's compiled code, which every loader has, whether or not there is a source. A name is kept in the
-    package once it is loaded.
+    The list has the names that the package imports under `if TYPE_CHECKING:`, each `as` itself, so that
+    checkers and editors see them as public. A name that it imports from itself is a module of the package.
+    The list is read from the package's compiled code, which every loader has, whether or not there is a
+    source. A name that was loaded is kept in the package.
     """
     module = sys.modules[package]
     loader: Any = module.__loader__
@@ -37,9 +37,9 @@ def lazy_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[st
 def listed_names(code: CodeType) -> dict[str, str]:
     """For each name that a module imports under `if TYPE_CHECKING:`, the module that holds it."""
     instructions = iter(dis.get_instructions(code))
-    if not any(found.argval == "TYPE_CHECKING" and found.opname == "LOAD_NAME" for found in instructions):
+    if not any(step.argval == "TYPE_CHECKING" and step.opname == "LOAD_NAME" for step in instructions):
         return {}
-    end = next(found.argval for found in instructions if found.opname.startswith("POP_JUMP"))
+    end = next(step.argval for step in instructions if step.opname.startswith("POP_JUMP"))
     homes: dict[str, str] = {}
     home = ""
     for instruction in instructions:

@@ -1,9 +1,9 @@
-"""What forecasts and labels say together that is possible, but hardly meant.
+"""Remarks on columns that can be read but are hardly meant as they are.
 
-Checks are in `onlinecal.validation` and `onlinecal.tables.columns`, and refuse. These look at whole columns
-and only remark: a column of labels that is something else, columns of probabilities in another order, an
-outcome and its opposite taken for each other. Each can be read, and makes every number that follows
-meaningless.
+The checks in `onlinecal.validation` and `onlinecal.tables.columns` refuse values. These functions look at
+whole columns and only remark: a column of labels may be something else, columns of probabilities may be in
+another order, an outcome may have been confused with its opposite. Such columns can be read, and make every
+number that follows meaningless.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, pieces
 
-SHOWN = 5
-"""So many of the classes that are missing are named."""
-ERRORS = 2.0
-"""An accuracy is below chance when so many standard errors do not reach it."""
-WORSE = 1e-3
-"""Scores must differ by this share to be called worse."""
+CLASSES_NAMED = 5
+"""A remark names so many of the missing classes."""
+STANDARD_ERRORS = 2.0
+"""An accuracy is below chance if it is so many standard errors below it."""
+WORSE_SHARE = 1e-3
+"""A score is worse than another if it is larger by this share of it."""
 LEAST_ROUNDS = 20
-"""Of fewer rounds no scores are compared with a constant's, found in hindsight."""
-FACTOR = 3.0
-"""Outcomes come in runs if they change less often than they should by this factor."""
+"""With fewer rounds scores are not compared with those of the best constant in hindsight."""
+RUN_FACTOR = 3.0
+"""Outcomes come in runs if they change less often than independent ones by this factor."""
 LEAST_FORECASTS = 3
-"""Of fewer forecasts it says nothing that no outcome is known before the last."""
+"""With fewer forecasts it is no sign of an error that no outcome is known before the last."""
 LEAST_CHANGES = 30.0
-"""Outcomes that should change less often than this are left alone."""
-BETWEEN = {"onlinecal", "river", "sklearn"}
+"""Runs are not looked for if independent outcomes would change less often."""
+PACKAGES_BETWEEN = {"onlinecal", "river", "sklearn"}
 """Packages that may stand between a user's program and a remark."""
 
 
 CERTAIN_COST = -math.log(1e-15)
-"""The log loss of what was certain not to come: probabilities are kept so far away from 0."""
+"""The log loss of an outcome whose probability was 0, which counts as 1e-15."""
 
 
 class LabelWarning(UserWarning):
-    """Labels or outcomes that can be read, but are hardly meant so.
+    """Labels or outcomes that can be read but are hardly meant as they are.
 
     Recalibrators warn of them when they are fitted, wrappers when a model's labels are not those that come,
     and when a label comes whose forecast nobody was given.
@@ -51,7 +51,7 @@ class LabelWarning(UserWarning):
 
 
 class GuaranteeWarning(UserWarning):
-    """A guarantee that holds, but says no more than one of forecasts that know nothing would.
+    """A guarantee that holds, but is no better than that of forecasts which know nothing.
 
     Forecasters warn of it when the number of rounds is known beforehand.
     `warnings.simplefilter("ignore", onlinecal.GuaranteeWarning)` silences them.
@@ -63,21 +63,21 @@ def label_remarks(
 ) -> list[str]:
     """Remarks on probabilities of shape (n, k) and class numbers of shape (n,); none if all is well.
 
-    Classes that never come, and an accuracy below chance by more than two standard errors. Chance is 1/k, or
-    the agreement that forecasts and labels dealt out independently would have, whichever is more. `classes`
-    are what the k columns are called.
+    There are remarks on classes that never come, and on an accuracy below chance by more than two standard
+    errors. Chance is 1/k, or the agreement that independent forecasts and labels would have, whichever is
+    larger. `classes` are the names of the k columns.
     """
     k = table.shape[1]
-    called = [str(one) for one in (range(k) if classes is None else classes)]
+    called = [str(label) for label in (range(k) if classes is None else classes)]
     counts = np.bincount(labels, minlength=k)
     missing = [called[number] for number in np.flatnonzero(counts == 0)]
     remarks = []
     if missing:
-        dots = ", ..." if len(missing) > SHOWN else ""
+        dots = ", ..." if len(missing) > CLASSES_NAMED else ""
         numbers = " (0 and 1 are read as class numbers)" if k > 2 and not counts[2:].any() else ""
         remarks.append(
-            f"{len(missing)} of the {k} classes ({', '.join(missing[:SHOWN])}{dots}) never come in {name}, "
-            f"so that nothing can be learnt about them: is it the column of classes{numbers}?"
+            f"{len(missing)} of the {k} classes ({', '.join(missing[:CLASSES_NAMED])}{dots}) never come in "
+            f"{name}, so that nothing can be learnt about them: is it the column of classes{numbers}?"
         )
     accuracy, chance = agreement(table, counts, labels)
     if _below(accuracy, chance, len(labels)):
@@ -97,8 +97,8 @@ def outcome_remarks(
 ) -> list[str]:
     """Remarks on outcomes and forecasts of them, both of shape (n,); none if all is well.
 
-    Outcomes that are all the same, and forecasts on the wrong side of 1/2 more often than chance would be.
-    The latter only where all outcomes are 0 and 1.
+    There are remarks on outcomes that are all the same, and, if all outcomes are 0 and 1, on forecasts that
+    are on the wrong side of 1/2 more often than by chance.
     """
     remarks = []
     if np.all(outcomes == outcomes[0]):
@@ -158,7 +158,7 @@ def run_remarks(outcomes: NDArray[Any], forecasts: Floats, outcome: str, advice:
     changes = int((outcomes[1:] != outcomes[:-1]).sum())
     p, q = forecasts[1:], forecasts[:-1]
     expected = float((p * (1.0 - q) + q * (1.0 - p)).sum())
-    if expected < LEAST_CHANGES or changes == 0 or changes * FACTOR >= expected:
+    if expected < LEAST_CHANGES or changes == 0 or changes * RUN_FACTOR >= expected:
         return []
     return [
         f"{outcome} changes {changes:,} times from row to row, independent outcomes would about "
@@ -186,7 +186,7 @@ def input_remarks(
     texts = [
         f"{score} {own:.4f} instead of {others[score]:.4f}"
         for score, own in scores.items()
-        if own > others[score] * (1.0 + WORSE) + margin
+        if own > others[score] * (1.0 + WORSE_SHARE) + margin
     ]
     return [f"{name}: worse than {than}, {', '.join(texts)}"] if texts else []
 
@@ -227,13 +227,15 @@ def warn_of(remarks: Iterable[str], category: type[Warning] = LabelWarning) -> N
 def _users_level() -> int:
     """How many frames above the caller the user's program is: the first that is neither ours nor river's."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in BETWEEN:
+    while (
+        frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES_BETWEEN
+    ):
         frame, level = frame.f_back, level + 1
     return level
 
 
 def _below(accuracy: float, chance: float, n: int) -> bool:
-    return accuracy + ERRORS * math.sqrt(chance * (1.0 - chance) / n) < chance
+    return accuracy + STANDARD_ERRORS * math.sqrt(chance * (1.0 - chance) / n) < chance
 
 
 def _percent(share: float) -> str:

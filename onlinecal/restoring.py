@@ -1,8 +1,8 @@
-"""Learners that come back from a pickle: their arrays are made their own again.
+"""Learners that come back from a pickle get arrays of their own again.
 
-Whoever unpickles an object decides where its arrays lie. Ray and `joblib.load(mmap_mode="r")` give arrays
-that cannot be written to. Buffers of protocol 5 may lie at odd addresses, or be the memory of the learner
-that was pickled. Compiled code writes to its state, and is compiled for arrays as numpy makes them.
+Whoever unpickles an object decides where its arrays are in memory. Ray and `joblib.load(mmap_mode="r")` give
+arrays that cannot be written to. Buffers of protocol 5 may have odd addresses, or share the memory of the
+learner that was pickled. Compiled code writes to its state, and is compiled for arrays as numpy makes them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 
 def owned(array: NDArray[Any]) -> NDArray[Any]:
-    """The array itself if its memory is its own and as numpy makes it; else a copy whose memory is."""
+    """The array itself if it owns its memory, in numpy's own layout; else a copy that does."""
     if type(array) is np.ndarray and array.flags.owndata and array.flags.carray:
         return array
     return np.array(array, order="C", subok=False)
 
 
 def require(holds: bool, what: str) -> None:
-    """ValueError unless it holds of a state that came from outside."""
+    """ValueError, which names `what`, unless a condition holds for a state that came from outside."""
     if not holds:
         raise ValueError(f"{what} cannot be that of any run")
 
@@ -29,8 +29,8 @@ def require(holds: bool, what: str) -> None:
 class Restored:
     """A learner that goes on from its pickles, wherever their arrays lie.
 
-    Every class that changes arrays of its own is one. A subclass that has more to check does so in its own
-    `__setstate__`, behind this one.
+    Every class that changes its own arrays derives from this one. A subclass that has more to check does so
+    in its own `__setstate__`, after calling this one.
     """
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,13 +1,13 @@
-"""How numbers and values stand in tables and in errors."""
+"""Numbers and values as texts, for tables and errors."""
 
 from __future__ import annotations
 
 from typing import Any
 
 FEW_SHOWN = 12
-"""So many items of a list are shown in an error."""
+"""An error shows so many items of a list."""
 LONGEST_SHOWN = 300
-"""Characters."""
+"""An error shows so many characters of a value."""
 
 
 def number(value: float | None) -> str:
@@ -25,12 +25,12 @@ def number(value: float | None) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """So many of what has a plural in -s: "1 event", "2 events"."""
+    """A count with its noun, whose plural ends in -s: "1 event", "2 events"."""
     return f"{number(count)} {what}{'s' * (count != 1)}"
 
 
 def shown(value: Any) -> str:
-    """A value as errors show it: not all of one that is long."""
+    """A value as errors show it; a long one is cut."""
     try:
         text = repr(value) if not isinstance(value, (list, tuple)) else repr(value[:FEW_SHOWN])
     except ValueError:  # Python writes out no whole number of more than 4,300 digits
@@ -41,5 +41,5 @@ def shown(value: Any) -> str:
 
 
 def cut(text: str, longest: int = LONGEST_SHOWN) -> str:
-    """A text, but not all of one that is long."""
+    """A text, cut if it is longer than `longest`."""
     return text if len(text) <= longest else f"{text[:longest]}..."

@@ -1,4 +1,4 @@
-"""Work on one thread: threads that wait for each other take far longer over products of small matrices."""
+"""Work on one thread: threads that wait for each other make products of small matrices far slower."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ def one_thread(libraries: Literal["blas"] | None = "blas") -> AbstractContextMan
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """What controls the libraries that are loaded: finding them takes 3 ms, and a fit asks hundreds of times.
+    """The controller of loaded libraries, kept since finding them takes 3 ms and fits ask hundreds of times.
 
-    A library comes with a module that needs it, so they are looked for again when modules have been imported.
+    Libraries are loaded with the modules that need them. So they are looked for again when there are more
+    modules.
     """
     return ThreadpoolController()

@@ -1,6 +1,6 @@
-"""Checks on what users hand in: every refusal names the argument, the value and its row.
+"""Checks of users' values: every refusal names the argument, the value and its row.
 
-All functions raise ValueError and leave their arguments alone.
+All functions raise ValueError and leave their arguments as they are.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def outcome_of(label: Any, name: str = "outcome") -> int:
 
 def share_of(value: Any, name: str = "outcome") -> float:
     """The outcome in [0, 1] that `value` stands for: a label that means 0 or 1, or any number between."""
-    # what equals 0 or 1 is let through, whatever its type
+    # a value that equals 0 or 1 is accepted, whatever its type
     outcome = known_outcome(value)
     if outcome is not None:
         return float(outcome)
@@ -54,12 +54,12 @@ def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
 
 
 def as_whole(value: Any) -> Any:
-    """A whole number that is written as a float as the int that it is; anything else as it is."""
+    """A whole number that is a float as an int; anything else as it is."""
     return int(value) if isinstance(value, (float, np.floating)) and value.is_integer() else value
 
 
 def check_count(value: Any, name: str, most: int | None = None, least: int = 1) -> int:
-    """A whole number from `least` up, at most `most`, as an int: 1e6 is one, True is none."""
+    """A whole number from `least` to `most`, as an int; 1e6 is accepted, and True is not."""
     count = as_whole(value)
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {shown(value)}")
@@ -71,12 +71,12 @@ def check_count(value: Any, name: str, most: int | None = None, least: int = 1) 
 def check_number(
     value: Any, name: str, low: float, high: float, ends: str = "[]", allowed: str = ""
 ) -> float:
-    """A number from `low` to `high`, as a float; an end in round brackets is not allowed itself.
+    """A number from `low` to `high`, as a float; an end with a round bracket in `ends` is not allowed itself.
 
-    `allowed` says the same in words, for the error.
+    `allowed` describes the allowed numbers in the error.
     """
     number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    # a whole number may be beyond all floats
+    # a whole number may be larger than all floats
     number = number and not (isinstance(value, int) and abs(value) > sys.float_info.max)
     above = number and (value > low if ends[0] == "(" else value >= low)
     if not above or not (value < high if ends[1] == ")" else value <= high):
@@ -126,7 +126,7 @@ def check_numbers(values: Any, name: str) -> list[float]:
 
 
 def check_increasing(values: Any, name: str) -> list[float]:
-    """The same, each number above the one before."""
+    """The numbers of a sequence as of `check_numbers`, each of which must be above the one before."""
     numbers = check_numbers(values, name)
     for place in range(1, len(numbers)):
         if not numbers[place - 1] < numbers[place]:
@@ -135,7 +135,7 @@ def check_increasing(values: Any, name: str) -> list[float]:
 
 
 def seed_sequence(seed: Any, spawn_key: tuple[int, ...] = ()) -> np.random.SeedSequence:
-    """What a seed's draws are made from: an integer or a sequence of integers, none negative."""
+    """The seed sequence of a seed, which is an integer or a sequence of integers, none negative."""
     try:
         if seed is None:
             raise TypeError
@@ -146,9 +146,9 @@ def seed_sequence(seed: Any, spawn_key: tuple[int, ...] = ()) -> np.random.SeedS
         ) from error
 
 
-PLAIN: tuple[Literal["C", "A", "W"], ...] = ("C", "A", "W")
-"""How checked arrays lie in memory. Kernels are compiled for each kind of array: strided ones, and ones that
-may not be written to, as pandas hands them out, would be other kinds."""
+PLAIN_ARRAY: tuple[Literal["C", "A", "W"], ...] = ("C", "A", "W")
+"""The memory layout of checked arrays. Kernels are compiled for each kind of array, and arrays that are
+strided, or that cannot be written to, as those of pandas, would be other kinds."""
 
 
 def check_probability(value: Any, name: str) -> float:

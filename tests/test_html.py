@@ -7,7 +7,7 @@ import pytest
 
 import onlinecal as oc
 from onlinecal.engine import Engine, Outcome, Query, read_report
-from onlinecal.html import MOST, Table, isolated, render
+from onlinecal.html import MOST_ROWS_SHOWN, Table, isolated, render
 from onlinecal.measures import multicalibration_report
 
 EVIL = "<script>alert('1')</script>&"
@@ -80,7 +80,9 @@ def test_answers_are_shown_as_tables_with_their_figures_and_names_are_escaped(tm
 
 
 def test_long_tables_are_cut_and_say_so():
-    assert "and 3 more rows" in read(render(Table("t", ("a",), [(row,) for row in range(MOST + 3)])))
+    assert "and 3 more rows" in read(
+        render(Table("t", ("a",), [(row,) for row in range(MOST_ROWS_SHOWN + 3)]))
+    )
 
 
 def test_what_turns_the_direction_of_text_in_a_name_ends_with_it():

@@ -1,1 +1,1 @@
-"""Steering: a model's probabilities are mapped to better ones, by what followed them so far."""
+"""Steering: a model's probabilities are mapped to better ones, learnt from their outcomes so far."""

@@ -85,7 +85,9 @@ LAST_WEIGHTS = STATE.field("weights of the two mixtures", "weight", 2)
 LOG_WEIGHTS = STATE.field("weights of the answers by log loss", "weight", N_ANSWERS)
 FEATURES = STATE.field("room for the features of two curves", "scratch", 2 * curves.N_FEATURES)
 KNOTS = STATE.field("room for the knots of two curves", "scratch", 2 * curves.N_TOUCHED)
-CURVES = STATE.field("a smooth and a free curve, slow and fast", "curve", 2 * (curves.SMOOTH + curves.FREE))
+CURVES = STATE.field(
+    "a smooth and a free curve, slow and fast", "curve", 2 * (curves.SMOOTH_LENGTH + curves.FREE_LENGTH)
+)
 SUMS = STATE.field("sums of the outcomes of bins", "sum", N_BINS)
 COUNTS = STATE.field("how many outcomes bins had", "count", N_BINS)
 TEMPERATURE = STATE.field("the factor's logarithm and its variance", "logarithm", 2)
@@ -119,9 +121,9 @@ def new_steering() -> Floats:
     state[TEMPERATURE + 1] = TEMPERATURE_VARIANCE
     state[LOWEST], state[HIGHEST] = -curves.EDGE, curves.EDGE
     for i in range(2):
-        at = CURVES + i * (curves.SMOOTH + curves.FREE)
+        at = CURVES + i * (curves.SMOOTH_LENGTH + curves.FREE_LENGTH)
         curves.start_smooth(state, at)
-        curves.start_free(state, at + curves.SMOOTH)
+        curves.start_free(state, at + curves.SMOOTH_LENGTH)
     return state
 
 
@@ -151,9 +153,11 @@ def consult(state: Any) -> None:
     """Note what the four curves answer, of the features and knots of the ticket's probability."""
     u = state[STRETCHED]
     for i in range(2):
-        at = CURVES + i * (curves.SMOOTH + curves.FREE)
+        at = CURVES + i * (curves.SMOOTH_LENGTH + curves.FREE_LENGTH)
         state[ANSWERS + 1 + 2 * i] = curves.sigmoid(curves.smooth_logit(state, at, FEATURES))
-        state[ANSWERS + 2 + 2 * i] = curves.sigmoid(curves.free_logit(state, at + curves.SMOOTH, KNOTS, u))
+        state[ANSWERS + 2 + 2 * i] = curves.sigmoid(
+            curves.free_logit(state, at + curves.SMOOTH_LENGTH, KNOTS, u)
+        )
 
 
 @kernel_part
@@ -198,7 +202,7 @@ def learn(state: Any, outcome: float) -> float:
     curves.write_features(state, FEATURES, p, u)
     curves.write_knots(state, KNOTS, p, u)
     if late > 0.0:
-        fast = CURVES + curves.SMOOTH + curves.FREE
+        fast = CURVES + curves.SMOOTH_LENGTH + curves.FREE_LENGTH
         answer = curves.sigmoid(curves.smooth_logit(state, fast, FEATURES))
     lateness.take_note(state, LATENESS, 0, outcome - answer)
     judged, part = lateness.parts_learnt(state, LATENESS, 1, late)
@@ -218,10 +222,10 @@ def learn(state: Any, outcome: float) -> float:
     if late > 0.0:
         consult(state)
     for i in range(2):
-        at, answers = CURVES + i * (curves.SMOOTH + curves.FREE), ANSWERS + 1 + 2 * i
+        at, answers = CURVES + i * (curves.SMOOTH_LENGTH + curves.FREE_LENGTH), ANSWERS + 1 + 2 * i
         smooth, free = curves.SMOOTH_RATES[i], curves.FREE_RATES[i]
         curves.learn_smooth(state, at, FEATURES, state[answers], outcome, smooth, part)
-        curves.learn_free(state, at + curves.SMOOTH, KNOTS, state[answers + 1], outcome, free, part)
+        curves.learn_free(state, at + curves.SMOOTH_LENGTH, KNOTS, state[answers + 1], outcome, free, part)
         part = math.sqrt(part)
     if 0.0 < p < 1.0:
         logit = exponential(u) - exponential(-u)

@@ -1,14 +1,14 @@
-"""Several models of one event: each is steered, and what comes of them is mixed to one probability.
+"""Several models of one event: each is steered, and the steered probabilities are mixed to one.
 
-A model's probabilities are steered as alone (`binary`). Beside the N steered models there is a *stack*, the
-logistic regression of the outcome on their logits, followed by an extended Kalman filter that begins with
-their mean. A *tracking* mixture of all these, by Vovk's aggregating algorithm, has weights that follow
-whichever is best by now. How far it is to be trusted, beside the models themselves, is again for Vovk's
-algorithm to say, by their losses so far.
+A model's probabilities are steered as if it were alone (`binary`). Beside the N steered models there is a
+*stack*, the logistic regression of the outcome on their logits; an extended Kalman filter, which begins with
+the mean of the logits, follows its coefficients. A *tracking* mixture of all these, by Vovk's aggregating
+algorithm, has weights that follow the one which is best at present. In the last stage Vovk's algorithm mixes
+the tracking mixture with the models themselves, by their losses so far.
 
-A model may be silent in a round. It is then asked nothing and learns nothing, and in the mixtures it counts
-as if it had said what the others made together (specialists): so the bound is one of the rounds in which a
-model speaks (docs/theory.md, Theorem 17g). If all are silent the share of ones so far is the answer.
+A model may be silent in a round. Then it learns nothing, and in the mixtures it counts as if it had given the
+answer of the others together (specialists). So the bound holds for the rounds in which a model speaks
+(docs/theory.md, Theorem 17g). If all are silent, the share of ones so far is the answer.
 
 References
 ----------
@@ -34,30 +34,30 @@ from onlinecal.steering.curves import curvature, sigmoid
 from onlinecal.steering.mixing import ETA, mixed_answer, reweigh
 from onlinecal.steering.replaying import Schedule
 
-STACKED = 0.5
+STACK_PRIOR = 0.5
 """The stack's prior weight in the tracking mixture; the models share the rest."""
-TRACKED = 0.9
+TRACKING_PRIOR = 0.9
 """The tracking mixture's prior weight in the last stage; the models share the rest."""
 LATE_RATE = 0.3
-"""Of the last stage where outcomes come late, divided by D + 1; in time it is `ETA`."""
+"""If outcomes come late the learning rate of the last stage is this divided by D + 1; in time it is `ETA`."""
 STACK_VARIANCE, STACK_RATE = 0.05, 1e-4
 """The prior variance of the stack's coefficients, and how fast it forgets."""
 LEAST_STACKED = 1e-6
-"""The stack's logits are those of probabilities so far from 0 and 1 at least."""
+"""The stack takes logits of probabilities that are moved at least so far away from 0 and 1."""
 
-# A state for n models: ticket | shared part | n states of `binary`. The ticket is that of the open forecast:
-# behind these fields it has the answers of n models, of the stack and of the tracking mixture, by model
-# whether it spoke, and by model its ticket.
+# A state for n models: ticket | shared part | n states of `binary`. The ticket is that of the open forecast.
+# Behind these fields it has the answers of n models, of the stack and of the tracking mixture; for each model
+# whether it spoke; and for each model its ticket.
 TICKET_PART = Layout()
 ASKED = TICKET_PART.field("forecasts asked for before", "count")
 ANSWER = TICKET_PART.field("what was answered", "probability")
-SPOKEN = TICKET_PART.field("what the models that spoke make without the others", "probability")
+SPOKEN = TICKET_PART.field("the mixture of the models that spoke", "probability")
 ANSWERS = TICKET_PART.end
 # Behind these fields the shared part has tracking weights and their prior (n + 1 each), losses and weights of
 # the last stage (n + 2 each, of which those of the stack are not used), the stack's coefficients, their
 # covariance (n^2), and room for logits and gains (n each).
 SHARED_PART = Layout()
-LATE = SHARED_PART.field("the most forecasts that came between a forecast and its outcome", "count")
+MOST_LATE = SHARED_PART.field("the most forecasts that came between a forecast and its outcome", "count")
 ROUNDS = SHARED_PART.field("rounds learnt", "count")
 ONES = SHARED_PART.field("outcomes that were 1", "count")
 EVENTS = SHARED_PART.field("forecasts asked for", "count")
@@ -72,7 +72,7 @@ def ticket_size(n: int) -> int:
 
 @kernel_part
 def losses_at(n: int) -> int:
-    """Where the losses of the last stage are; its weights follow, and the stack's coefficients."""
+    """Where the losses of the last stage are; its weights and the stack's coefficients follow."""
     return ticket_size(n) + WEIGHTS + 2 * (n + 1)
 
 
@@ -92,8 +92,8 @@ def new_combining(n: int, most_late: int = 0) -> Floats:
     """The state for n models before the first round; `most_late` is D, if it is known beforehand."""
     shared, stack = ticket_size(n), stack_at(n)
     state = np.concatenate([np.zeros(models_at(n)), np.tile(binary.new_steering(), n)])
-    state[shared + LATE] = most_late
-    state[shared + WEIGHTS : losses_at(n)] = [*[(1.0 - STACKED) / n] * n, STACKED] * 2
+    state[shared + MOST_LATE] = most_late
+    state[shared + WEIGHTS : losses_at(n)] = [*[(1.0 - STACK_PRIOR) / n] * n, STACK_PRIOR] * 2
     state[stack : stack + n] = 1.0 / n
     state[stack + n : stack + n + n * n] = (STACK_VARIANCE * np.eye(n)).ravel()
     return state
@@ -101,7 +101,7 @@ def new_combining(n: int, most_late: int = 0) -> Floats:
 
 @kernel_part
 def advise(state: Any, row: Any) -> float:
-    """What is made of the models' probabilities, shape (n,), NaN of silent ones; the ticket stays here."""
+    """The answer to the models' probabilities, shape (n,), NaN for silent ones; the state has the ticket."""
     n = len(row)
     shared, spoke, weights = ticket_size(n), ANSWERS + n + 2, losses_at(n) + n + 2
     state[shared + EVENTS] += 1.0
@@ -134,7 +134,7 @@ def advise(state: Any, row: Any) -> float:
 
 @kernel_part
 def stacked(state: Any, n: int) -> float:
-    """The logit of what the stack answers; the models' logits are written to their room."""
+    """The logit of the stack's answer; the models' logits are written to the state."""
     stack, spoke, total = stack_at(n), ANSWERS + n + 2, 0.0
     logits = stack + n + n * n
     for i in range(n):
@@ -147,8 +147,8 @@ def stacked(state: Any, n: int) -> float:
 
 @kernel_part
 def weigh(state: Any, n: int) -> None:
-    """Write the weights of the last stage, of those that speak: exponential ones of the losses so far."""
-    late, losses, spoke = state[ticket_size(n) + LATE], losses_at(n), ANSWERS + n + 2
+    """Write the weights of the last stage, exponential in the losses so far; silent models have 0."""
+    late, losses, spoke = state[ticket_size(n) + MOST_LATE], losses_at(n), ANSWERS + n + 2
     rate, weights = ETA if late == 0.0 else LATE_RATE / (late + 1.0), losses + n + 2
     least = state[losses + n + 1]
     for i in range(n):
@@ -156,7 +156,7 @@ def weigh(state: Any, n: int) -> None:
             least = min(least, state[losses + i])
     total = 0.0
     for i in range(n + 2):
-        prior = TRACKED if i > n else 0.0 if i == n else state[spoke + i] * (1.0 - TRACKED) / n
+        prior = TRACKING_PRIOR if i > n else 0.0 if i == n else state[spoke + i] * (1.0 - TRACKING_PRIOR) / n
         state[weights + i] = prior * exponential(-rate * (state[losses + i] - least))
         total += state[weights + i]
     for i in range(n + 2):
@@ -168,7 +168,7 @@ def take_in(state: Any, n: int, outcome: Any) -> None:
     """Learn the outcome, 0 or 1, of the round of n models whose ticket is here."""
     came = float(outcome)
     shared, spoke, losses = ticket_size(n), ANSWERS + n + 2, losses_at(n)
-    state[shared + LATE] = max(state[shared + LATE], state[shared + EVENTS] - state[ASKED])
+    state[shared + MOST_LATE] = max(state[shared + MOST_LATE], state[shared + EVENTS] - state[ASKED])
     rounds = state[shared + ROUNDS]
     state[shared + ROUNDS] = rounds + 1.0
     state[shared + ONES] += came
@@ -196,7 +196,7 @@ def take_in(state: Any, n: int, outcome: Any) -> None:
 
 @kernel_part
 def learn_stack(state: Any, n: int, outcome: float, part: float) -> None:
-    """Let the stack learn what followed, or a part of it: an extended Kalman filter, as of `curves`."""
+    """Let the stack learn the outcome, or a part of it, by an extended Kalman filter as in `curves`."""
     stack = stack_at(n)
     covariance, logits = stack + n, stack + n + n * n
     gains = logits + n
@@ -223,8 +223,8 @@ def learn_stack(state: Any, n: int, outcome: float, part: float) -> None:
 def write_weights(state: Any, out: Any) -> None:
     """Write how much each model counts in the answer whose ticket is here, shape (n,), with sum 1.
 
-    That is its own weight and its part of the tracking mixture's, in which the stack's is divided by the
-    sizes of the coefficients. Silent models have 0, all of them if none speaks.
+    That is its own weight and its part of the tracking mixture's weight, in which the stack's part is divided
+    in proportion to the sizes of its coefficients. Silent models have 0, and so have all if none speaks.
     """
     n = len(out)
     shared, spoke, stack = ticket_size(n), ANSWERS + n + 2, stack_at(n)
@@ -246,23 +246,23 @@ ask, settle, weights_of = (entry_point(compiled(part)) for part in (advise, take
 def combined(
     state: Floats, table: Floats, outcomes: NDArray[np.uint8], schedule: Schedule
 ) -> tuple[Floats, Floats, Floats]:
-    """Ask about every row of a table, shape (T, n), learning in between what the schedule says.
+    """Ask about every row of a table, shape (T, n), and learn the outcomes as the schedule says.
 
-    What was made of each row, shape (T,), what each model was steered to, NaN where it is silent, and how
-    much it counted, both of shape (T, n).
+    Returns the answers, shape (T,), and two arrays (T, n): what each model was steered to, NaN where it is
+    silent, and how much it counted.
     """
-    found = np.empty(len(table)), np.full(table.shape, np.nan), np.empty(table.shape)
+    answers = np.empty(len(table)), np.full(table.shape, np.nan), np.empty(table.shape)
     kept = np.empty((schedule.most_late + 1, ticket_size(table.shape[1])))
-    replay(state, kept, schedule.events, np.ascontiguousarray(table), outcomes, found)
-    return found
+    replay(state, kept, schedule.events, np.ascontiguousarray(table), outcomes, answers)
+    return answers
 
 
 @compiled
-def replay(state: Floats, kept: Floats, events: Any, table: Floats, outcomes: Any, found: Any) -> None:
+def replay(state: Floats, kept: Floats, events: Any, table: Floats, outcomes: Any, answers: Any) -> None:
     """`combined`, compiled; open tickets wait in rows of `kept`."""
     n, length = table.shape[1], kept.shape[1]
     steps, places, _ = events
-    hints, steered, weights = found
+    hints, steered, weights = answers
     for step in steps:
         if step < 0:
             state[:length] = kept[places[~step]]

@@ -3,12 +3,12 @@
 A *smooth* curve is logistic in four features of the probability: its stretched logit where that is positive,
 the same where it is negative, the probability itself, and a constant. A *free* curve adds to the stretched
 logit an offset that is piecewise linear in it, another that is piecewise linear in the probability, and a
-constant. The stretched logit, 2 asinh(logit/2), is the logit near 0 and grows like its logarithm far out:
-probabilities of 1e-300 and 1e-20 are still told apart, and neither has all the leverage.
+constant. The stretched logit, 2 asinh(logit/2), is about the logit near 0 and grows like its logarithm far
+out. So the probabilities 1e-300 and 1e-20 still differ, and neither has all the leverage.
 
-Both are followed by an extended Kalman filter, the free curve by one that neglects covariances. Instead of
-noise that is added, each outcome moves the covariance towards the prior's, whose variances are 1, by a rate:
-the filter forgets, and is never less sure than it was at the start.
+An extended Kalman filter follows the coefficients of both; that of the free curve neglects covariances. No
+noise is added. Instead each outcome moves the covariance towards the prior's, whose variances are 1, by a
+rate. So the filter forgets, and is never less sure than it was at the start.
 
 References
 ----------
@@ -29,24 +29,29 @@ from onlinecal.forecasters.binary.cells import clip
 SMOOTH_RATES, FREE_RATES = (5e-5, 1e-2), (5e-5, 5e-2)
 """How fast a slow curve and a fast one forget."""
 CAUTION = 0.1
-"""Curvature for a squared error of 1: a surprise moves the logit by 10 at most, however sure it was."""
+"""The least curvature for a squared error of 1: a surprise moves the logit by at most 10, however sure it
+was."""
 EDGE = 9.21
-"""Logits of 0 and of 1 are the most extreme that have come, and at least this far out (1 in 10,000)."""
+"""The logits that 0 and 1 count as are the most extreme that have come, and at least this far out (1 in
+10,000)."""
 
 N_FEATURES = 4
-SMOOTH = N_FEATURES + N_FEATURES**2
-"""Floats of a smooth curve: coefficients, then their covariance."""
+SMOOTH_LENGTH = N_FEATURES + N_FEATURES**2
+"""The numbers of a smooth curve: coefficients, then their covariance."""
 N_TOUCHED = 5
-REACH, SPACING = 6.65, 0.35
-"""Knots of half the stretched logit, of which every float's is within the reach."""
+"""The offsets of a free curve that a probability has a share in."""
+REACH, KNOT_SPACING = 6.65, 0.35
+"""Knots of half the stretched logit reach from minus the first to the first, which no float exceeds, and the
+second is their spacing."""
 N_LOGIT, N_PLAIN = 39, 20
 N_KNOTS = N_LOGIT + N_PLAIN + 2
-FREE = 2 * N_KNOTS
-"""Floats of a free curve: offsets at the knots of both kinds and everywhere, then their variances."""
+FREE_LENGTH = 2 * N_KNOTS
+"""The numbers of a free curve: offsets at the knots of both kinds and a constant one, then their
+variances."""
 
 
 def start_smooth(state: Any, at: int) -> None:
-    """Write a new smooth curve into a state: it leaves the stretched logit as it is."""
+    """Write a new smooth curve into a state, which leaves the stretched logit as it is."""
     state[at] = state[at + 1] = 1.0
     for i in range(N_FEATURES):
         state[at + N_FEATURES * (i + 1) + i] = 1.0
@@ -54,7 +59,7 @@ def start_smooth(state: Any, at: int) -> None:
 
 def start_free(state: Any, at: int) -> None:
     """Write a new free curve into a state, without offsets."""
-    state[at + N_KNOTS : at + FREE] = 1.0
+    state[at + N_KNOTS : at + FREE_LENGTH] = 1.0
 
 
 @kernel_part
@@ -68,13 +73,13 @@ def stretched(p: float, lowest: float, highest: float) -> float:
 
 @kernel_part
 def sigmoid(z: float) -> float:
-    """The logistic function, within 1e-13 of neither 0 nor 1."""
+    """The logistic function; its values are not within 1e-13 of 0 or 1."""
     return 1.0 / (1.0 + exponential(-clip(z, -30.0, 30.0)))
 
 
 @kernel_part
 def write_features(state: Any, to: int, p: float, u: float) -> None:
-    """The features of p, half the stretched logit of which is u."""
+    """Write the features of p, whose stretched logit is 2 u."""
     state[to] = max(2.0 * u, 0.0)
     state[to + 1] = min(2.0 * u, 0.0)
     state[to + 2] = 2.0 * p - 1.0
@@ -83,8 +88,8 @@ def write_features(state: Any, to: int, p: float, u: float) -> None:
 
 @kernel_part
 def write_knots(state: Any, to: int, p: float, u: float) -> None:
-    """Five knots of a free curve about p, each followed by its share in the offset."""
-    x = (u + REACH) / SPACING
+    """Write five knots of a free curve about p, each followed by its share in the offset."""
+    x = (u + REACH) / KNOT_SPACING
     knot = min(int(x), N_LOGIT - 2)
     state[to] = knot
     state[to + 1] = 1.0 - (x - knot)
@@ -102,7 +107,7 @@ def write_knots(state: Any, to: int, p: float, u: float) -> None:
 
 @kernel_part
 def smooth_logit(state: Any, at: int, features: int) -> float:
-    """The logit of what a smooth curve answers."""
+    """The logit of a smooth curve's answer."""
     z = 0.0
     for i in range(N_FEATURES):
         z += state[at + i] * state[features + i]
@@ -111,7 +116,7 @@ def smooth_logit(state: Any, at: int, features: int) -> float:
 
 @kernel_part
 def free_logit(state: Any, at: int, knots: int, u: float) -> float:
-    """The logit of what a free curve answers."""
+    """The logit of a free curve's answer."""
     z = 2.0 * u
     for i in range(N_TOUCHED):
         z += state[at + int(state[knots + 2 * i])] * state[knots + 2 * i + 1]
@@ -120,7 +125,7 @@ def free_logit(state: Any, at: int, knots: int, u: float) -> float:
 
 @kernel_part
 def curvature(answer: float, error: float) -> float:
-    """Second derivative of the log loss in the logit, and more after a surprise."""
+    """The second derivative of the log loss in the logit, or more after a surprise."""
     return max(answer * (1.0 - answer), CAUTION * error * error)
 
 
@@ -128,7 +133,7 @@ def curvature(answer: float, error: float) -> float:
 def learn_smooth(
     state: Any, at: int, features: int, answer: float, outcome: float, rate: float, part: float
 ) -> None:
-    """Let a smooth curve learn what followed its answer, or a part of it."""
+    """Let a smooth curve learn the outcome after its answer, or a part of it."""
     error = outcome - answer
     v = part * curvature(answer, error)
     error, rate = part * error, part * rate
@@ -158,7 +163,7 @@ def learn_smooth(
 def learn_free(
     state: Any, at: int, knots: int, answer: float, outcome: float, rate: float, part: float
 ) -> None:
-    """Let a free curve learn what followed its answer, or a part of it."""
+    """Let a free curve learn the outcome after its answer, or a part of it."""
     error = outcome - answer
     v = part * curvature(answer, error)
     error, rate = part * error, part * rate

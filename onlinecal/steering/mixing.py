@@ -1,4 +1,4 @@
-"""Vovk's aggregating algorithm for squared errors, with a share of the weight given out again every round.
+"""Vovk's aggregating algorithm for squared errors; every round a share of the weights is given out anew.
 
 Answers and weights are stretches of one flat state. A mixture's regret to its answers is proved in
 docs/theory.md, Theorem 17c, and for vectors, whose squared errors are summed over the classes, in 17e.
@@ -20,34 +20,34 @@ from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
 
 ETA = 2.0
-"""Learning rate of the weights; squared errors on [0, 1] can be aggregated at no greater one."""
+"""The learning rate of the weights, the largest one at which squared errors on [0, 1] can be aggregated."""
 HALVES = 0.5, 0.5
-"""A prior of two answers."""
+"""The prior for two answers."""
 UNLIKELY = 1e-4
-"""The least probability that weights by log loss give an outcome credit for."""
+"""In weights by log loss, smaller probabilities of the outcome count as this."""
 
 
 @kernel_part
 def pooled_loss(state: Any, answers: int, weights: int, n: int, outcome: int) -> float:
-    """The squared error that n weighted answers amount to, were this the outcome."""
+    """The pooled squared error of n weighted answers if this is the outcome."""
     mass = 0.0
     for i in range(n):
         error = state[answers + i] - outcome
-        # a power would be the C library's where nothing is compiled, with another last bit
+        # a product, since the interpreter's power is the C library's, with another last bit
         mass += state[weights + i] * exponential(-ETA * (error * error))
     return -logarithm(mass) / ETA
 
 
 @kernel_part
 def mixed_answer(state: Any, answers: int, weights: int, n: int) -> float:
-    """One answer for n weighted ones: no outcome costs it more than the pooled loss."""
+    """One answer for n weighted ones, whose loss is at most the pooled loss, whatever the outcome."""
     if_none, if_one = pooled_loss(state, answers, weights, n, 0), pooled_loss(state, answers, weights, n, 1)
     return clip(0.5 + 0.5 * (if_none - if_one), 0.0, 1.0)
 
 
 @kernel_part
 def mean_answer(state: Any, answers: int, weights: int, n: int) -> float:
-    """The weighted mean of n answers: by Bayes' rule, what they forecast together."""
+    """The weighted mean of n answers, which by Bayes' rule is their common forecast."""
     total = 0.0
     for i in range(n):
         total += state[weights + i] * state[answers + i]
@@ -58,7 +58,7 @@ def mean_answer(state: Any, answers: int, weights: int, n: int) -> float:
 def reweigh(
     state: Any, answers: int, weights: int, prior: Any, outcome: float, eta: float, share: float
 ) -> None:
-    """Weigh answers by an outcome; each gets its part of the share by the prior, a tuple or an array."""
+    """Weigh answers by an outcome, and give out a share of the weights by the prior, a tuple or an array."""
     for i in range(len(prior)):
         error = state[answers + i] - outcome
         state[weights + i] *= exponential(-eta * (error * error))
@@ -69,7 +69,7 @@ def reweigh(
 def reweigh_by_likelihood(
     state: Any, answers: int, weights: int, prior: Any, outcome: float, part: float, share: float
 ) -> None:
-    """The same by what each answer gave the outcome, or by its power `part`: by log loss."""
+    """The same by log loss: weights are multiplied by the outcome's probability, or by its power `part`."""
     for i in range(len(prior)):
         answer = clip(state[answers + i], UNLIKELY, 1.0 - UNLIKELY)
         if part == 1.0 and (outcome == 0.0 or outcome == 1.0):
@@ -83,7 +83,7 @@ def reweigh_by_likelihood(
 
 @kernel_part
 def reweigh_by_credit(state: Any, credits: int, weights: int, prior: Any, eta: float, share: float) -> None:
-    """The same of vectors, by what they deserve (see `credit_vectors`)."""
+    """The same for vectors, by their credits (see `credit_vectors`)."""
     for i in range(len(prior)):
         state[weights + i] *= exponential(eta * state[credits + i])
     give_out(state, weights, prior, share)
@@ -112,7 +112,8 @@ def size_of(state: Any, at: int, k: int) -> float:
 def mix_vectors(state: Any, answers: int, weights: int, n: int, k: int, least: float, out: Any) -> None:
     """Write one distribution over k classes for n weighted ones, which follow each other in the state.
 
-    But for that no part is below `least`, no outcome costs more than the pooled loss at the learning rate 1.
+    Its loss is at most the pooled loss at the learning rate 1, whatever the outcome, except for what it costs
+    that no part is below `least`.
     """
     for c in range(k):
         out[c] = 0.0
@@ -129,9 +130,9 @@ def mix_vectors(state: Any, answers: int, weights: int, n: int, k: int, least: f
 
 @kernel_part
 def fill(out: Any, k: int, least: float) -> None:
-    """Move k numbers to the nearest distribution, in l2, with no part below `least`: all down by one shift.
+    """Move k numbers to the nearest distribution, in l2, with no part below `least`, by one shift for all.
 
-    After Michelot: the parts above are found by leaving out more and more.
+    This is Michelot's algorithm: the parts above `least` are found by leaving out more and more.
     """
     above, shift = k + 1, -math.inf
     while True:
@@ -140,7 +141,7 @@ def fill(out: Any, k: int, least: float) -> None:
             if out[c] - shift > least:
                 count += 1
                 total += out[c]
-        # rounding may let a part back in: they only ever become fewer
+        # the number of parts must fall, so that rounding cannot let a part back in
         if count >= above or count == 0:
             break
         above = count
@@ -151,12 +152,12 @@ def fill(out: Any, k: int, least: float) -> None:
 
 @kernel_part
 def credit_vectors(state: Any, answers: int, credits: int, n: int, k: int, outcome: Any) -> None:
-    """Write what n vectors deserve for an outcome, a distribution over k classes: less their squared errors.
+    """Write the credits of n vectors for an outcome, a distribution over k classes: minus squared errors.
 
-    But for what a soft label has in these for all vectors alike.
+    With a soft label a term is left out that is the same for all vectors.
     """
     for i in range(n):
-        at, given = answers + i * k, 0.0
+        at, hit = answers + i * k, 0.0
         for c in range(k):
-            given += outcome[c] * state[at + c]
-        state[credits + i] = 2.0 * given - 1.0 - size_of(state, at, k)
+            hit += outcome[c] * state[at + c]
+        state[credits + i] = 2.0 * hit - 1.0 - size_of(state, at, k)

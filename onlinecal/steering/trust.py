@@ -1,17 +1,17 @@
-"""Steering that is trusted as far as it has proved itself: for streams that may be short.
+"""Steering that is trusted as far as it has proved itself, for streams that may be short.
 
-What steering makes of a probability (`binary`) or of a vector (`vector`) is mixed with that itself by Vovk's
-aggregating algorithm once more, at first with a tenth of the weight. With outcomes in time the sum of squared
+Vovk's aggregating algorithm mixes a probability once more with what steering makes of it (`binary`; for
+vectors `vector`). At first steering has a tenth of the weight. With outcomes in time the sum of squared
 errors exceeds that of the probabilities themselves by less than 1/10, whatever comes, and that of steering by
-less than 6/5 (docs/theory.md, Theorem 17d): the price of learning is paid where there is something to be
-gained. For Brier scores of vectors, a sum over the classes, it is 1/5 and 12/5 (Theorem 17f).
+less than 6/5 (docs/theory.md, Theorem 17d). So streams on which steering gains nothing hardly pay for its
+learning. For Brier scores of vectors, sums over the classes, the bounds are 1/5 and 12/5 (Theorem 17f).
 
-A state is that of `binary`, with two answers and their weights behind it; FORECAST of its ticket holds what
-steering made of the probability. A state for k classes is that of `vector`, with two weights behind it. Its
-ticket is that of `vector` with what steering made of the vector behind it.
+A state is that of `binary`, followed by two answers and their weights; FORECAST of its ticket holds what
+steering made of the probability. A state for k classes is that of `vector`, followed by two weights. Its
+ticket is that of `vector`, followed by what steering made of the vector.
 
-Whether a state that came from outside, say a ledger, can be gone on with is checked here, too: compiled code
-looks at no bounds, and knots and bins are places in a state that follow from these fields.
+The checks of states that came from outside, as from a ledger, are here, too: compiled code does not check
+bounds, and these fields determine which knots and bins of a state it reads and writes.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from onlinecal.steering.lateness import asked_for
 from onlinecal.steering.vector import account_of, shared_of, size_for
 
 STATE = Layout(binary.SIZE)
-"""What a state has behind that of `binary`."""
+"""The part of a state behind that of `binary`."""
 BOTH_ANSWERS = STATE.field("a probability, and what steering made of it", "probability", 2)
 WEIGHTS = STATE.field("how much each of them is trusted", "weight", 2)
 SIZE = STATE.end
 TRUST = 0.1
 """The weight of steering at first."""
-SHARED_WEIGHT = 1e-9
-"""What is shared of the weights in a round, so that none is ever 0."""
-FARTHEST_LOGIT = 746.0
+WEIGHT_GIVEN_OUT = 1e-9
+"""The share of the weights that each round gives out anew, so that none is ever 0."""
+LARGEST_FLOAT_LOGIT = 746.0
 """No logit of a float in (0, 1) is farther from 0."""
-SUM_ROUNDING = 1e-6
-"""By how much rounding may lift the sum of a row above 1."""
+ROW_SUM_ROUNDING = 1e-6
+"""Rounding may lift the sum of a row above 1 by this."""
 
 
 def new_steering() -> Floats:
@@ -53,7 +53,7 @@ def new_steering() -> Floats:
 
 @kernel_part
 def advise(state: Any, ticket: Any, raw: float) -> float:
-    """What is made of a model's probability (NaN is 1/2); its ticket, shape (TICKET,), is filled in."""
+    """The answer to a model's probability (NaN counts as 1/2); fills in its ticket, shape (TICKET,)."""
     p = binary.within(raw)
     state[binary.FORECAST] = binary.steer(state, p)
     for i in range(TICKET):
@@ -71,7 +71,9 @@ def take_in(state: Any, ticket: Any, outcome: float) -> None:
         state[i] = ticket[i]
     state[BOTH_ANSWERS], state[BOTH_ANSWERS + 1] = state[binary.ANSWERS], state[binary.FORECAST]
     judged = binary.learn(state, outcome)
-    mixing.reweigh(state, BOTH_ANSWERS, WEIGHTS, mixing.HALVES, outcome, mixing.ETA * judged, SHARED_WEIGHT)
+    mixing.reweigh(
+        state, BOTH_ANSWERS, WEIGHTS, mixing.HALVES, outcome, mixing.ETA * judged, WEIGHT_GIVEN_OUT
+    )
 
 
 def ticket_size(k: int) -> int:
@@ -90,14 +92,14 @@ def trusted_with_classes(state: Floats, k: int) -> Floats:
 
 
 def trusted_ticket_with_classes(ticket: Floats, before: int, k: int) -> Floats:
-    """A ticket for `before` classes as one for k, to the new ones of which every answer gave nothing."""
+    """A ticket for `before` classes as one for k; all its answers give the new classes nothing."""
     at = shared_of(before)
     return np.concatenate([vector.ticket_with_classes(ticket[:at], k), ticket[at:], np.zeros(k - before)])
 
 
 @compiled
 def ask_vector(state: Floats, ticket: Floats, row: Floats, out: Floats) -> None:
-    """Write what is made of a model's row, shape (k,), and fill in its ticket."""
+    """Write the answer to a model's row, shape (k,), and fill in its ticket."""
     k, shared = len(row), shared_of(len(row))
     vector.steer(state, k, row, out)
     ticket[:shared], ticket[shared:] = state[:shared], out
@@ -108,19 +110,19 @@ def ask_vector(state: Floats, ticket: Floats, row: Floats, out: Floats) -> None:
 
 @compiled
 def settle_vector(state: Floats, ticket: Floats, outcome: Floats) -> None:
-    """Learn what followed the row with this ticket, a distribution over the classes, shape (k,)."""
+    """Learn the outcome of the row with this ticket, a distribution over the classes, shape (k,)."""
     k, shared = len(outcome), shared_of(len(outcome))
     state[:shared] = ticket[:shared]
     both = two_answers(state, ticket, k)
     mixing.credit_vectors(both, 4, 2, 2, k, outcome)
     judged = vector.learn(state, k, outcome)
-    mixing.reweigh_by_credit(both, 2, 0, mixing.HALVES, judged, SHARED_WEIGHT)
+    mixing.reweigh_by_credit(both, 2, 0, mixing.HALVES, judged, WEIGHT_GIVEN_OUT)
     state[size_for(k) :] = both[:2]
 
 
 @kernel_part
 def two_answers(state: Any, ticket: Any, k: int) -> Any:
-    """The weights, room for what answers deserve, a ticket's vector and what steering made of it."""
+    """An array with the two weights, room for two credits, the ticket's vector and the steered vector."""
     both = np.empty(4 + 2 * k)
     both[:2] = state[size_for(k) :]
     both[4 : 4 + k] = ticket[vector.ANSWERS : vector.ANSWERS + k]
@@ -136,7 +138,7 @@ def check_steering(state: Floats, tickets: Floats) -> None:
     """ValueError unless the state, shape (SIZE,), and the tickets of open forecasts, (n, TICKET), can be."""
     require(state.shape == (SIZE,) and tickets.shape[1:] == (TICKET,), "the length of its steering")
     ends = state[[binary.LOWEST, binary.HIGHEST]]
-    require(_is_within(ends, -FARTHEST_LOGIT, FARTHEST_LOGIT), "its steering's ends")
+    require(_is_within(ends, -LARGEST_FLOAT_LOGIT, LARGEST_FLOAT_LOGIT), "its steering's ends")
     waiting = "its open forecasts' steering"
     require(_is_within(tickets[:, binary.ANSWERS], 0.0, 1.0), waiting)
     require(_is_within(tickets[:, binary.STRETCHED], -REACH, REACH), waiting)
@@ -146,11 +148,11 @@ def check_vector_steering(state: Floats, tickets: Floats, k: int) -> None:
     """ValueError unless the state for k classes and the tickets, (n, ticket_size(k)), can be."""
     shape = size_for(k) + 2, ticket_size(k)
     require((*state.shape, *tickets.shape[1:]) == shape, "the length of its steering")
-    own = state[shared_of(k) + vector.SHARED : account_of(k)].reshape(k, vector.EACH)
+    own = state[shared_of(k) + vector.SHARED_LENGTH : account_of(k)].reshape(k, vector.EACH_LENGTH)
     ends = own[:, [vector.LOWEST, vector.HIGHEST]]
     require(_is_within(ends, -REACH, REACH), "its steering's ends")
-    # the answers, the vector itself first, half the stretched logits, what steering made of the vector
+    # rows of a ticket: the answers, the vector itself first; half the stretched logits; the steered vector
     rows = tickets[:, vector.ANSWERS :].reshape(-1, vector.N_ANSWERS + 2, k)
     waiting = "its open forecasts' steering"
-    require(_is_within(rows[:, 0], 0.0, 1.0 + SUM_ROUNDING), waiting)
+    require(_is_within(rows[:, 0], 0.0, 1.0 + ROW_SUM_ROUNDING), waiting)
     require(_is_within(rows[:, vector.N_ANSWERS], -REACH, REACH), waiting)

@@ -1,17 +1,17 @@
-"""Steering of a whole distribution over k classes: a model's vector is mapped to a better one.
+"""Steering of a whole distribution over k classes: a model's vector is mapped to a better vector.
 
 Seven answers are mixed by Vovk's aggregating algorithm for the Brier score of several classes (`mixing`):
 
 - the vector itself, with half of the weight;
-- its *temperature* curve, the vector to a power that is learnt, divided by its sum;
-- a smooth curve of all classes in common, slow, the softmax of what it makes of each class's probability;
-- the same with a smooth curve for each class, slow, and with a free one for each, slow and faster;
-- a free curve for each class, slow, that knows of the others only by the division by their sum.
+- its *temperature* curve, the vector to a learnt power, divided by its sum;
+- the softmax of one slow smooth curve, common to all classes, of each class's probability;
+- the softmax of a slow smooth curve for each class, of a faster free curve for each, and of a slow free one;
+- a slow free curve for each class, learnt alone, whose answers are divided by their sum.
 
-The curves are those of `curves`. Of a label that comes late less is learnt (`lateness`), as in `binary`. With
-labels in time, the sum of T Brier scores (squared errors, a sum over the classes) exceeds that of the vectors
-themselves by at most ln T + 1.1, and that of each other answer by ln 6 more (docs/theory.md, Theorem 17e).
-Time and memory are in proportion to k.
+The curves are those of `curves`. Less is learnt from a label that comes late (`lateness`), as in `binary`.
+With labels in time, the sum of T Brier scores (squared errors, a sum over the classes) exceeds that of the
+vectors themselves by at most ln T + 1.1, and that of each other answer by ln 6 more (docs/theory.md, Theorem
+17e). Time and memory are proportional to k.
 
 References
 ----------
@@ -34,29 +34,29 @@ from onlinecal.layout import Layout
 from onlinecal.steering import curves, lateness, mixing
 
 N_ANSWERS = 7
-TEMPERATURE, COMMON, SMOOTHLY, FASTER, SLOWLY, ALONE = range(1, N_ANSWERS)
+TEMPERED, COMMON_SMOOTH, EACH_SMOOTH, EACH_FREE_FAST, EACH_FREE_SLOW, ALONE_FREE = range(1, N_ANSWERS)
 """The answers after the vector itself."""
 PRIOR = (0.5, *[0.5 / (N_ANSWERS - 1)] * (N_ANSWERS - 1))
-"""The weights at first, and how what is shared of them is given out."""
+"""The weights at the start; the share of the weights that is given out anew is divided by them, too."""
 N_FREE = 3
-"""How many free curves each class has: those of the last three answers."""
-SLOW, FAST = 1e-4, 1e-3
-"""How fast curves forget; the temperature forgets fast."""
+"""Each class has so many free curves: those of the last three answers."""
+SLOW_RATE, FAST_RATE = 1e-4, 1e-3
+"""How fast slow and fast curves forget; the temperature forgets fast."""
 LEAST_LOGARITHM = -16.0
-"""The least logarithm of a probability that temperature tells from others."""
+"""Smaller logarithms of probabilities count as this in the temperature curve."""
 FARTHEST_STRETCHED = curves.stretched(1.0, -curves.EDGE, curves.EDGE)
 """Half the stretched logit of 1 until a more extreme one has come."""
 LEAST_PROBABILITY = 0.5
-"""No class gets less than this, divided by the number of classes and that of the forecasts asked for."""
+"""A class gets at least this, divided by the number of classes and by that of the forecasts asked for."""
 COLDEST, HOTTEST = 0.02, 5.0
-"""Limits of the power."""
+"""The limits of the power."""
 
 # A state for k classes: ticket | shared part | a part for each class | the account of labels that come
-# together. The ticket is that of the open forecast: behind these fields it has k probabilities of each
+# together. The ticket is that of the open forecast. Behind these fields it has k probabilities of each
 # answer, those of the vector itself first, and half the stretched logit of each class.
 TICKET_PART = Layout()
 ASKED = TICKET_PART.field("events when the forecast was asked for", "count")
-DIVISOR = TICKET_PART.field("the sum that ALONE was divided by", "sum")
+DIVISOR = TICKET_PART.field("the sum that ALONE_FREE was divided by", "sum")
 ANSWERS = TICKET_PART.end
 SHARED_PART = Layout()
 ROUNDS = SHARED_PART.field("rounds learnt", "count")
@@ -64,29 +64,29 @@ EVENTS = SHARED_PART.field("forecasts asked for and labels learnt", "count")
 POWER = SHARED_PART.field("the temperature's power", "factor")
 VARIANCE = SHARED_PART.field("its variance", "variance")
 WEIGHTS = SHARED_PART.field("weights of the answers", "weight", N_ANSWERS)
-CREDIT = SHARED_PART.field("what answers deserve", "weight", N_ANSWERS)
+CREDIT = SHARED_PART.field("credits of the answers", "minus squared error", N_ANSWERS)
 FEATURES = SHARED_PART.field("room for features", "scratch", 2 * curves.N_FEATURES)
 KNOTS = SHARED_PART.field("room for knots", "scratch", 2 * curves.N_TOUCHED)
-SHARED_CURVE = SHARED_PART.field("the common curve", "curve", curves.SMOOTH)
-SHARED = SHARED_PART.end
+SHARED_CURVE = SHARED_PART.field("the common curve", "curve", curves.SMOOTH_LENGTH)
+SHARED_LENGTH = SHARED_PART.end
 EACH_CLASS = Layout()
 LOWEST = EACH_CLASS.field("half the stretched logit of 0", "logit")
 HIGHEST = EACH_CLASS.field("half the stretched logit of 1", "logit")
-OWN_SMOOTH = EACH_CLASS.field("its smooth curve", "curve", curves.SMOOTH)
-OWN_FREE = EACH_CLASS.field("its free curves", "curve", N_FREE * curves.FREE)
-EACH = EACH_CLASS.end
+OWN_SMOOTH = EACH_CLASS.field("its smooth curve", "curve", curves.SMOOTH_LENGTH)
+OWN_FREE = EACH_CLASS.field("its free curves", "curve", N_FREE * curves.FREE_LENGTH)
+EACH_LENGTH = EACH_CLASS.end
 
 
 @kernel_part
 def shared_of(k: int) -> int:
-    """Where the shared part of a state for k classes begins: behind the ticket, so that is its length."""
+    """Where the shared part of a state for k classes begins, which is also the length of the ticket."""
     return ANSWERS + (N_ANSWERS + 1) * k
 
 
 @kernel_part
 def account_of(k: int) -> int:
     """Where the account of outcomes that come together begins (`lateness`): behind everything else."""
-    return shared_of(k) + SHARED + k * EACH
+    return shared_of(k) + SHARED_LENGTH + k * EACH_LENGTH
 
 
 @kernel_part
@@ -103,16 +103,16 @@ def new_vector_steering(k: int) -> Floats:
     state[shared + WEIGHTS : shared + WEIGHTS + N_ANSWERS] = PRIOR
     curves.start_smooth(state, shared + SHARED_CURVE)
     for c in range(k):
-        own = shared + SHARED + c * EACH
+        own = shared + SHARED_LENGTH + c * EACH_LENGTH
         state[own + LOWEST], state[own + HIGHEST] = -FARTHEST_STRETCHED, FARTHEST_STRETCHED
         curves.start_smooth(state, own + OWN_SMOOTH)
         for i in range(N_FREE):
-            curves.start_free(state, own + OWN_FREE + i * curves.FREE)
+            curves.start_free(state, own + OWN_FREE + i * curves.FREE_LENGTH)
     return state
 
 
 def with_classes(state: Floats, k: int) -> Floats:
-    """The state for more classes, at the end, of which nothing is known yet."""
+    """The state with more classes at the end, of which nothing is known yet."""
     grown, before = new_vector_steering(k), classes_of(state)
     ticket = shared_of(before)
     grown[: shared_of(k)] = ticket_with_classes(state[:ticket], k)
@@ -123,7 +123,7 @@ def with_classes(state: Floats, k: int) -> Floats:
 
 
 def ticket_with_classes(ticket: Floats, k: int) -> Floats:
-    """A ticket for more classes, at the end, to which every answer gave nothing."""
+    """A ticket with more classes at the end, to which every answer gave nothing."""
     before = (len(ticket) - ANSWERS) // (N_ANSWERS + 1)
     rows = np.zeros((N_ANSWERS + 1, k))
     rows[:, :before] = ticket[ANSWERS:].reshape(N_ANSWERS + 1, before)
@@ -133,13 +133,13 @@ def ticket_with_classes(ticket: Floats, k: int) -> Floats:
 
 @kernel_part
 def classes_of(state: Any) -> int:
-    """For how many classes a state is."""
+    """The number of classes that a state is for."""
     return (len(state) - size_for(0)) // (size_for(1) - size_for(0))
 
 
 @kernel_part
 def softmax(state: Any, at: int, k: int) -> None:
-    """Logits to a distribution, in their place."""
+    """Replace k logits by their softmax."""
     most, total = state[at], 0.0
     for c in range(1, k):
         most = max(most, state[at + c])
@@ -152,40 +152,40 @@ def softmax(state: Any, at: int, k: int) -> None:
 
 @kernel_part
 def depth(p: float) -> float:
-    """The logarithm of a probability, as temperature sees it."""
+    """The logarithm of a probability as the temperature curve takes it."""
     return max(logarithm(p), LEAST_LOGARITHM) if p > 0.0 else LEAST_LOGARITHM
 
 
 @kernel_part
 def consult(state: Any, k: int) -> None:
-    """Note in the ticket what each curve makes of the vector that is there."""
+    """Write each curve's answer to the ticket's vector into the ticket."""
     shared = shared_of(k)
     features, knots = shared + FEATURES, shared + KNOTS
     state[DIVISOR] = 0.0
     for c in range(k):
-        p, own, at = state[ANSWERS + c], shared + SHARED + c * EACH, ANSWERS + c
+        p, own, at = state[ANSWERS + c], shared + SHARED_LENGTH + c * EACH_LENGTH, ANSWERS + c
         end = own + (LOWEST if p <= 0.0 else HIGHEST)
         u = curves.stretched(p, 0.0, 0.0) if 0.0 < p < 1.0 else state[end]
         state[at + N_ANSWERS * k] = u
         curves.write_features(state, features, p, u)
         curves.write_knots(state, knots, p, u)
-        state[at + TEMPERATURE * k] = state[shared + POWER] * depth(p)
-        state[at + COMMON * k] = curves.smooth_logit(state, shared + SHARED_CURVE, features)
-        state[at + SMOOTHLY * k] = curves.smooth_logit(state, own + OWN_SMOOTH, features)
+        state[at + TEMPERED * k] = state[shared + POWER] * depth(p)
+        state[at + COMMON_SMOOTH * k] = curves.smooth_logit(state, shared + SHARED_CURVE, features)
+        state[at + EACH_SMOOTH * k] = curves.smooth_logit(state, own + OWN_SMOOTH, features)
         for i in range(N_FREE):
-            curve = own + OWN_FREE + i * curves.FREE
-            state[at + (FASTER + i) * k] = curves.free_logit(state, curve, knots, u)
-        state[at + ALONE * k] = curves.sigmoid(state[at + ALONE * k])
-        state[DIVISOR] += state[at + ALONE * k]
-    for i in range(TEMPERATURE, ALONE):
+            curve = own + OWN_FREE + i * curves.FREE_LENGTH
+            state[at + (EACH_FREE_FAST + i) * k] = curves.free_logit(state, curve, knots, u)
+        state[at + ALONE_FREE * k] = curves.sigmoid(state[at + ALONE_FREE * k])
+        state[DIVISOR] += state[at + ALONE_FREE * k]
+    for i in range(TEMPERED, ALONE_FREE):
         softmax(state, ANSWERS + i * k, k)
     for c in range(k):
-        state[ANSWERS + ALONE * k + c] /= state[DIVISOR]
+        state[ANSWERS + ALONE_FREE * k + c] /= state[DIVISOR]
 
 
 @kernel_part
 def steer(state: Any, k: int, row: Any, out: Any) -> None:
-    """Write what is made of a model's row; the ticket is left in the state.
+    """Write the steered row of a model; the ticket is left in the state.
 
     The row is moved into [0, 1], NaN to 0, and divided by its sum.
     """
@@ -208,8 +208,8 @@ def steer(state: Any, k: int, row: Any, out: Any) -> None:
 
 @kernel_part
 def learn_power(state: Any, k: int, outcome: Any, part: float) -> None:
-    """Let the temperature learn the ticket's outcome, or a part of it: an extended Kalman filter."""
-    shared, answer = shared_of(k), ANSWERS + TEMPERATURE * k
+    """Let the temperature learn the ticket's outcome, or a part of it, by an extended Kalman filter."""
+    shared, answer = shared_of(k), ANSWERS + TEMPERED * k
     mean, square, came = 0.0, 0.0, 0.0
     for c in range(k):
         x = depth(state[ANSWERS + c])
@@ -220,36 +220,36 @@ def learn_power(state: Any, k: int, outcome: Any, part: float) -> None:
     v = part * max(square - mean * mean, curves.CAUTION * error * error)
     variance = state[shared + VARIANCE] / (1.0 + v * state[shared + VARIANCE])
     state[shared + POWER] = clip(state[shared + POWER] + part * variance * error, COLDEST, HOTTEST)
-    state[shared + VARIANCE] = variance + part * FAST * (1.0 - variance)
+    state[shared + VARIANCE] = variance + part * FAST_RATE * (1.0 - variance)
 
 
 @kernel_part
 def learn(state: Any, k: int, outcome: Any) -> float:
-    """Learn the ticket's outcome, a distribution over k classes; what weights learn of it."""
+    """Learn the ticket's outcome, a distribution over k classes; returns the part that weights learn."""
     shared, account = shared_of(k), account_of(k)
     features, knots = shared + FEATURES, shared + KNOTS
     rounds, late = state[shared + ROUNDS], state[shared + EVENTS] - state[ASKED]
-    # weights judge what was answered; curves learn from what they would answer by now
+    # weights are changed by the answers that were given, curves by the answers that they would give now
     mixing.credit_vectors(state, ANSWERS, shared + CREDIT, N_ANSWERS, k, outcome)
     if late > 0.0:
         consult(state, k)
     for c in range(k):
-        lateness.take_note(state, account, c, outcome[c] - state[ANSWERS + FASTER * k + c])
+        lateness.take_note(state, account, c, outcome[c] - state[ANSWERS + EACH_FREE_FAST * k + c])
     judged, part = lateness.parts_learnt(state, account, k, late)
     mixing.reweigh_by_credit(state, shared + CREDIT, shared + WEIGHTS, PRIOR, judged, judged / (rounds + 2.0))
     learn_power(state, k, outcome, part)
     for c in range(k):
-        at, own, came = ANSWERS + c, shared + SHARED + c * EACH, outcome[c]
+        at, own, came = ANSWERS + c, shared + SHARED_LENGTH + c * EACH_LENGTH, outcome[c]
         p, u = state[at], state[at + N_ANSWERS * k]
         curves.write_features(state, features, p, u)
         curves.write_knots(state, knots, p, u)
         for i in range(2):
-            curve, rate = (own + OWN_SMOOTH, SLOW) if i else (shared + SHARED_CURVE, SLOW / k)
-            curves.learn_smooth(state, curve, features, state[at + (COMMON + i) * k], came, rate, part)
-        state[at + ALONE * k] *= state[DIVISOR]
+            curve, rate = (own + OWN_SMOOTH, SLOW_RATE) if i else (shared + SHARED_CURVE, SLOW_RATE / k)
+            curves.learn_smooth(state, curve, features, state[at + (COMMON_SMOOTH + i) * k], came, rate, part)
+        state[at + ALONE_FREE * k] *= state[DIVISOR]
         for i in range(N_FREE):
-            rate, some = (SLOW, part) if i else (FAST, math.sqrt(part))
-            answer, curve = state[at + (FASTER + i) * k], own + OWN_FREE + i * curves.FREE
+            rate, some = (SLOW_RATE, part) if i else (FAST_RATE, math.sqrt(part))
+            answer, curve = state[at + (EACH_FREE_FAST + i) * k], own + OWN_FREE + i * curves.FREE_LENGTH
             curves.learn_free(state, curve, knots, answer, came, rate, some)
         state[own + LOWEST] = min(state[own + LOWEST], u)
         state[own + HIGHEST] = max(state[own + HIGHEST], u)
@@ -261,7 +261,7 @@ def learn(state: Any, k: int, outcome: Any) -> float:
 @entry_point
 @compiled
 def hint(state: Floats, row: Floats, out: Floats) -> None:
-    """Write what is made of a model's row, both of shape (k,); its ticket is left in the state."""
+    """Write the steered row of a model, both of shape (k,); its ticket is left in the state."""
     steer(state, classes_of(state), row, out)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.tables.frames import as_array, missing_in, names_of
 from onlinecal.texts import shown
-from onlinecal.validation import PLAIN, known_outcome
+from onlinecal.validation import PLAIN_ARRAY, known_outcome
 
 ROW_AND_CLASS = "row", "class"
 
@@ -219,7 +219,7 @@ def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}{advice}")
     if array.size == 0:
         raise ValueError(f"{name} is empty")
-    return np.require(array, requirements=PLAIN)
+    return np.require(array, requirements=PLAIN_ARRAY)
 
 
 FIRST_INEXACT_FLOAT = 2.0**53
@@ -245,7 +245,7 @@ def check_probability_rows(
     if table.dtype.kind not in "iufb":
         table = as_numbers(table, f"{name} must be numbers in [0, 1]")
     if not (keep_single and table.dtype in (np.float32, np.float64) and table.flags.c_contiguous):
-        table = np.require(table, np.float64, PLAIN)
+        table = np.require(table, np.float64, PLAIN_ARRAY)
     bad = ~((table >= 0.0) & (table <= 1.0 + ROW_TOLERANCE))
     if bad.any():
         refuse(bad, table, f"{name} must lie in [0, 1]", _scale_hint(table))

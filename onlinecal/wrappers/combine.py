@@ -20,7 +20,7 @@ from onlinecal.measures.scores import log_loss
 from onlinecal.remarks import unlearnt_remarks, warn_of
 from onlinecal.restoring import Restored
 from onlinecal.steering import combining
-from onlinecal.steering.combining import LATE_RATE, TRACKED, combined, new_combining
+from onlinecal.steering.combining import LATE_RATE, TRACKING_PRIOR, combined, new_combining
 from onlinecal.steering.mixing import ETA
 from onlinecal.tables.columns import (
     check_number_column,
@@ -292,7 +292,7 @@ def combine_forecasts(
         models,
         float(((out - y) ** 2).mean()),
         log_loss(np.where(y == 1, out, 1.0 - out)),
-        math.log(len(names) / (1.0 - TRACKED)) / rate,
+        math.log(len(names) / (1.0 - TRACKING_PRIOR)) / rate,
         float(((out - y) ** 2 - (hints - y) ** 2).sum()),
         projection.certificate,
         projection.guarantee,

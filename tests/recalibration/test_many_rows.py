@@ -12,7 +12,7 @@ from onlinecal import (
     LpRecalibrator,
     decision_calibration_error,
 )
-from onlinecal.arrays import ENTRIES
+from onlinecal.arrays import PIECE_NUMBERS
 from onlinecal.measures.scores import event_costs
 from onlinecal.recalibration import (
     DirichletCalibration,
@@ -62,7 +62,7 @@ def test_a_fit_ends_at_the_least_penalised_log_loss(monkeypatch, kind, pieces):
     table, labels, weights = weighted_source(400, 4, seed=5)
     if pieces:
         for module in (linear, temperature):
-            monkeypatch.setattr(module, "ENTRIES", 300)
+            monkeypatch.setattr(module, "PIECE_NUMBERS", 300)
     logs, n = np.log(table + ADDED_BEFORE_LOG), weights.sum()
     ridge, centre = np.full((4, 5), LEAST_RIDGE / n), np.eye(4, 5)
     if kind == "Dirichlet":
@@ -102,7 +102,7 @@ def test_searches_that_begin_with_a_sample_end_where_others_do(monkeypatch, kind
     rows = np.flatnonzero(table.argmax(axis=1) == labels)[:400] if misled else np.arange(400) * 15
     for module, name in (
         (linear, "MOST_CURVED_ROWS"),
-        (temperature, "SAMPLED"),
+        (temperature, "SAMPLE_SIZE"),
         (temperature, "MOST_CURVED_ROWS"),
     ):
         monkeypatch.setattr(module, name, 400)
@@ -131,7 +131,7 @@ def source(n, k, seed=0):
 @pytest.mark.parametrize("start", ["temperature", "none", "isotonic"])
 def test_float32_is_read_where_it_lies_and_says_the_same(tmp_path, start):
     table, labels = source(9000, 40)
-    assert table.size > ENTRIES
+    assert table.size > PIECE_NUMBERS
     single = table.astype(np.float32)
     np.save(tmp_path / "table.npy", single)
     on_disk = np.load(tmp_path / "table.npy", mmap_mode="r")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from onlinecal.steering import binary
 from onlinecal.steering.binary import ANSWERS, CURVES, N_ANSWERS, TICKET, WEIGHTS, new_steering
-from onlinecal.steering.curves import FREE, N_FEATURES, N_KNOTS, SMOOTH
+from onlinecal.steering.curves import FREE_LENGTH, N_FEATURES, N_KNOTS, SMOOTH_LENGTH
 from onlinecal.steering.mixing import mixed_answer, pooled_loss
 from tests.properties import examples
 
@@ -107,11 +107,11 @@ def test_curves_stay_sane_whatever_comes(kind):
         if t % 500 == 499:
             assert np.isfinite(state).all()
             assert state[WEIGHTS : WEIGHTS + N_ANSWERS].sum() == pytest.approx(1.0)
-            for at in (CURVES, CURVES + SMOOTH + FREE):
-                covariance = state[at + N_FEATURES : at + SMOOTH].reshape(N_FEATURES, N_FEATURES)
+            for at in (CURVES, CURVES + SMOOTH_LENGTH + FREE_LENGTH):
+                covariance = state[at + N_FEATURES : at + SMOOTH_LENGTH].reshape(N_FEATURES, N_FEATURES)
                 for part in (covariance, np.eye(N_FEATURES) - covariance):
                     assert np.linalg.eigvalsh((part + part.T) / 2.0).min() > -1e-9
-                variances = state[at + SMOOTH + N_KNOTS : at + SMOOTH + FREE]
+                variances = state[at + SMOOTH_LENGTH + N_KNOTS : at + SMOOTH_LENGTH + FREE_LENGTH]
                 assert ((variances > 0.0) & (variances <= 1.0)).all()
 
 

@@ -42,7 +42,7 @@ def play(rows, answer, delay=0):
             if due >= 0:
                 state[:size] = tickets[due]
                 combining.settle(state, n, outcomes[due])
-    assert state[size + combining.LATE] == delay
+    assert state[size + combining.MOST_LATE] == delay
     return np.array(found)
 
 

@@ -138,7 +138,7 @@ def test_curves_stay_sane_whatever_comes(kind):
         1.0
     )
     for c in range(k):
-        at = shared + vector.SHARED + c * vector.EACH + vector.OWN_SMOOTH + 4
+        at = shared + vector.SHARED_LENGTH + c * vector.EACH_LENGTH + vector.OWN_SMOOTH + 4
         covariance = state[at : at + 16].reshape(4, 4)
         assert np.linalg.eigvalsh((covariance + covariance.T) / 2.0).min() > -1e-9
 

@@ -15,7 +15,7 @@ from onlinecal import (
     recalibrate_stream,
 )
 from onlinecal.adversaries import misleading_hints
-from onlinecal.steering.combining import LATE, ticket_size
+from onlinecal.steering.combining import MOST_LATE, ticket_size
 from onlinecal.steering.replaying import Schedule
 from onlinecal.wrappers.strategies.projection import Projection
 from tests import DATA
@@ -105,7 +105,7 @@ def test_columns_are_combined_as_row_by_row(at):
     result = combine_forecasts(columns, y, None if at[0] == 0 else at)
     # the greatest delay is known beforehand to the columns only
     known = np.maximum(np.searchsorted(place, at, side="right"), place + 1)
-    model._mixture(True).state[ticket_size(2) + LATE] = (known - 1 - place).max()
+    model._mixture(True).state[ticket_size(2) + MOST_LATE] = (known - 1 - place).max()
     due, certificates, weights = deque(np.argsort(at, kind="stable").tolist()), [], []
     rounds = [{"row": t, 0: a, 1: b} for t, (a, b) in enumerate(columns.tolist())]
     for t, x in enumerate(rounds):

@@ -25,7 +25,7 @@ from onlinecal.engine.parking import ParkingCounts
 from onlinecal.engine.watch.key_watch import Scores, likeliest
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.engine.watch.totals import Totals
-from onlinecal.html import MOST, Shown, Table
+from onlinecal.html import MOST_ROWS_SHOWN, Shown, Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,7 +108,10 @@ class Report(Shown, Struct, frozen=True):
     parking: ParkingCounts = field(default_factory=ParkingCounts)
 
     def _shown(self) -> Table:
-        named = [*((key.name, key.summary) for key in self.keys[: MOST - 1]), ("all keys", self.total)]
+        named = [
+            *((key.name, key.summary) for key in self.keys[: MOST_ROWS_SHOWN - 1]),
+            ("all keys", self.total),
+        ]
         rows = [(name, one.rounds, one.open, one.certificate, one.guarantee) for name, one in named]
         notes = [f"{self.events:,} events, {len(self.keys):,} keys, of which the first are shown"]
         return Table(self.path, ("key", "rounds", "open", "certificate", "guarantee"), rows, notes)

@@ -91,7 +91,7 @@ def classes_of(
         raise ValueError(f"{name} must be a flat sequence of class labels, got {shown(outcomes)}")
     labels = objects_of(outcomes, name)
     if not labels:
-        raise ValueError(f"{name} must hold at least one class label, got an empty sequence")
+        raise ValueError(f"{name} is empty")
     try:
         distinct = list(dict.fromkeys(labels))
     except TypeError:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onlinecal.arrays import Floats, Ints, Tell, part_of, told
+from onlinecal.arrays import Floats, Ints, Tell, part_of, progress_on_stderr
 from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
@@ -173,7 +173,7 @@ def multiclass_calibration_distance(
     check_options(method, budget, 0.0)
     what = f"bracket of the distance of {len(p):,} rounds of {p.shape[1]} classes"
     advice = f"budget={budget / 10:.2g} in place of {budget:.2g} would be a tenth of the work"
-    tell = told(what, advice) if progress is None else progress
+    tell = progress_on_stderr(what, advice) if progress is None else progress
     if y.ndim == 2:
         if method == "exact":
             raise ValueError(f"method must be 'auto' or 'bracket' with soft labels, got {method!r}")

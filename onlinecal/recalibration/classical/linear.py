@@ -20,7 +20,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
-from onlinecal.arrays import ENTRIES, Floats, Ints, as_doubles, sampled_rows
+from onlinecal.arrays import PIECE_NUMBERS, Floats, Ints, as_doubles, sampled_rows
 from onlinecal.measures.fixed_order import product
 from onlinecal.measures.scores import LEAST_PROBABILITY, log_costs
 from onlinecal.recalibration.classical.temperature import (
@@ -98,7 +98,7 @@ class LinearLoss:
     def value(self, flat: Floats) -> tuple[float, Floats]:
         """The loss and its gradient, piece by piece."""
         k, m = self.centre.shape
-        parameters, size = flat.reshape(k, m), max(1, ENTRIES // k)
+        parameters, size = flat.reshape(k, m), max(1, PIECE_NUMBERS // k)
         loss, slope = 0.0, np.zeros_like(parameters)
         for begin in range(0, len(self.labels), size):
             some = slice(begin, begin + size)
@@ -125,7 +125,7 @@ class LinearLoss:
         """
         k, m = self.centre.shape
         parameters = flat.reshape(k, m)
-        size = max(1, ENTRIES // (k * m))
+        size = max(1, PIECE_NUMBERS // (k * m))
         curve = np.zeros((k * m, k * m))
         for begin in range(0, len(self.labels), size):
             some = slice(begin, begin + size)

@@ -13,7 +13,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit, softmax
 from sklearn.isotonic import IsotonicRegression
 
-from onlinecal.arrays import ENTRIES, SAMPLED, Floats, Ints, as_doubles, pieces, sampled_rows
+from onlinecal.arrays import PIECE_NUMBERS, SAMPLE_SIZE, Floats, Ints, as_doubles, pieces, sampled_rows
 from onlinecal.recalibration.flooring import floored, spread_rest
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.threads import one_thread
@@ -97,7 +97,7 @@ def best_factor(columns: Floats, labels: Ints, counts: Floats) -> float:
         return _slope(columns, labels, counts, math.exp(log_beta))
 
     low, high = -LARGEST_LOG_BETA, LARGEST_LOG_BETA
-    if len(labels) > SAMPLED:
+    if len(labels) > SAMPLE_SIZE:
         rows = sampled_rows(len(labels))
         near = math.log(best_factor(columns[:, rows], labels[rows], counts[rows]))
         ends = max(low, near - SAMPLE_LOG_BETA_ERROR), min(high, near + SAMPLE_LOG_BETA_ERROR)
@@ -109,7 +109,7 @@ def best_factor(columns: Floats, labels: Ints, counts: Floats) -> float:
 
 def _slope(columns: Floats, labels: Ints, counts: Floats, beta: float) -> float:
     """The log loss's derivative by beta, a sum over rows."""
-    total, size = 0.0, max(1, ENTRIES // len(columns))
+    total, size = 0.0, max(1, PIECE_NUMBERS // len(columns))
     for begin in range(0, len(labels), size):
         some = slice(begin, begin + size)
         logs, came = columns[:, some], labels[some]

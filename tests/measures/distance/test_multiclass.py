@@ -208,7 +208,7 @@ def test_long_brackets_say_how_far_they_are(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
-    monkeypatch.setattr("onlinecal.arrays.LONG", 0.0)
+    monkeypatch.setattr("onlinecal.arrays.SECONDS_BEFORE_TOLD", 0.0)
     multiclass_calibration_distance(p, y, method="bracket")
     first, *others = capsys.readouterr().err.splitlines()
     assert first.startswith("onlinecal: bracket of the distance of 40 rounds of 3 classes: ")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.arrays import Floats, Ints, Tell, untold
+from onlinecal.arrays import Floats, Ints, Tell, no_progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +182,7 @@ def mesh_for(k: int, rounds: int, work: float) -> Triangulation:
 
 
 def best_potentials(
-    mesh: Triangulation, p: Floats, y: NDArray[Any], work: float, tell: Tell = untold
+    mesh: Triangulation, p: Floats, y: NDArray[Any], work: float, tell: Tell = no_progress
 ) -> Potentials:
     """The potentials, linear on cells, with the best bound after `work` multiplications or a standstill.
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onlinecal.arrays import Bools, Floats, Ints, Tell, untold
+from onlinecal.arrays import Bools, Floats, Ints, Tell, no_progress
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.potentials import Triangulation
 from onlinecal.measures.distance.classes.sweep import l1
@@ -451,7 +451,7 @@ class Prices:
     rows: LevelSetRows
 
 
-def best_prices(p: Floats, y: Ints, start: Floats, work: float, tell: Tell = untold) -> Prices | None:
+def best_prices(p: Floats, y: Ints, start: Floats, work: float, tell: Tell = no_progress) -> Prices | None:
     """The best prices found within the work, raised from those of the rounds, shape (T, k).
 
     None if even the smallest level sets would take more than the work.

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onlinecal.arrays import Bools, Floats, Ints, Tell, part_of, untold
+from onlinecal.arrays import Bools, Floats, Ints, Tell, no_progress, part_of
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.distance.classes.groupings import class_frequencies
 from onlinecal.measures.distance.classes.sweep import (
@@ -534,7 +534,7 @@ def searched(
     starts: list[StartingGroups],
     potentials: list[PriceFunction],
     work: float,
-    tell: Tell = untold,
+    tell: Tell = no_progress,
 ) -> Iterator[Ints]:
     """Groupings of the rounds: one from each start with each function of prices, then more of the best kind.
 
