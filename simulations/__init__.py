@@ -1,8 +1,8 @@
-"""Simulations: forecasters meet adversaries, and what comes of it is measured, kept and drawn.
+"""Simulations: games of forecasters against adversaries, which are measured, kept and drawn.
 
-`play` plays one game: in compiled code, or round by round with players that are plain Python objects.
-`games` says how calibrated it was, `sweeps` plays a whole grid of games and keeps every finished one, `plots`
-draws them. The console command is assembled in `cli`. Names are loaded when they are first asked for.
+`play` plays one game: in compiled code, or round by round with players that are plain Python objects. `games`
+measures how calibrated it was, `sweeps` plays a whole grid of games and keeps every finished one, and `plots`
+draws them. `cli` has the console command. Names are loaded when they are first asked for.
 """
 
 from __future__ import annotations

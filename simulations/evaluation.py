@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -41,14 +40,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-ADVICE = (
+SEPARATE_ADVICE = (
     "? Their outcomes leak into each other's forecasts: --together COL or --settled-at COL keeps them apart"
 )
 
 
 DEFAULT_ROUNDS = 20_000
 """Of a stream that is made up."""
-CHECKPOINTS = 24
+N_CHECKPOINTS = 24
 """After so many parts of a stream certificate and distance are looked at."""
 
 
@@ -103,7 +102,7 @@ def source_of(name: str, rounds: int | None, seed: int, columns: Columns, readin
         return from_file(Path(name), columns, rounds, reading)
     if reading != Reading() or any(columns):
         raise ValueError(f"options that say how columns are read need a file: there is no file {name}")
-    return hard(name, rounds or DEFAULT_ROUNDS, seed) if name in HARD else from_river(name, rounds)
+    return hard(name, rounds or DEFAULT_ROUNDS, seed) if name in HARD_STREAMS else from_river(name, rounds)
 
 
 def _first_rounds(rounds: int | None, available: int, name: str) -> int:
@@ -135,7 +134,7 @@ def from_file(path: Path, columns: Columns, rounds: int | None, reading: Reading
     remarks = [*read.remarks, *outcome_remarks(outcomes, forecasts, outcome, forecast)]
     features = _recorded(forecasts)
     if known is None:
-        remarks += run_remarks(outcomes, forecasts, outcome, ADVICE)
+        remarks += run_remarks(outcomes, forecasts, outcome, SEPARATE_ADVICE)
     else:
         known = known[:count]
         rows = np.arange(1, count + 1)
@@ -178,7 +177,7 @@ TRUTHS: dict[str, Callable[[Floats, Floats], Floats]] = {
 }
 """True probabilities by (forecasts, time in [0, 1)), both of shape (T,)."""
 
-HARD = (*TRUTHS, "threshold")
+HARD_STREAMS = (*TRUTHS, "threshold")
 """The names of the hard streams."""
 
 
@@ -186,7 +185,7 @@ def _recorded(forecasts: Floats) -> list[dict[str, Any]]:
     return [{"forecast": p} for p in forecasts.tolist()]
 
 
-BASE, CALIBRATED = "base", "calibrated"
+BASE_METHOD, CALIBRATED_METHOD = "base", "calibrated"
 
 
 class Recorded(Classifier):
@@ -200,7 +199,7 @@ class Recorded(Classifier):
         return {False: 1.0 - x["forecast"], True: x["forecast"]}
 
 
-MODELS: dict[str, Callable[[], Classifier]] = {
+FEATURE_MODELS: dict[str, Callable[[], Classifier]] = {
     "logistic": lambda: preprocessing.StandardScaler() | linear_model.LogisticRegression(),
     "bayes": naive_bayes.GaussianNB,
     "tree": tree.HoeffdingTreeClassifier,
@@ -210,9 +209,9 @@ MODELS: dict[str, Callable[[], Classifier]] = {
 
 def create(name: str, is_multiclass: bool = False) -> Classifier:
     """A fresh model by its name, which asks one label against the rest if it only knows two."""
-    if name not in MODELS:
-        raise ValueError(f"unknown model {name!r}{did_you_mean(name, MODELS)}")
-    model = MODELS[name]()
+    if name not in FEATURE_MODELS:
+        raise ValueError(f"unknown model {name!r}{did_you_mean(name, FEATURE_MODELS)}")
+    model = FEATURE_MODELS[name]()
     return model if model._multiclass or not is_multiclass else multiclass.OneVsRestClassifier(model)
 
 
@@ -231,7 +230,12 @@ def methods(
         strategy="top-label" if is_multiclass else "auto",
     )
     calibrated(Recorded())
-    return {BASE: lambda model: model, "Platt": PlattScaling, "mean": BinnedMean, CALIBRATED: calibrated}
+    return {
+        BASE_METHOD: lambda model: model,
+        "Platt": PlattScaling,
+        "mean": BinnedMean,
+        CALIBRATED_METHOD: calibrated,
+    }
 
 
 def planned(
@@ -339,7 +343,7 @@ def evaluate(
     come[-1:] = count
     ask = top_label if source.is_multiclass else probability_of_true
     learnt = 0
-    for begin, end in pairwise(np.unique(np.linspace(0, count, CHECKPOINTS + 1).astype(int)).tolist()):
+    for begin, end in pairwise(np.unique(np.linspace(0, count, N_CHECKPOINTS + 1).astype(int)).tolist()):
         for t in range(begin, end):
             event, p = ask(model, source.features[t])
             label = source.label(t, 0.5 if p is None else p)
@@ -378,23 +382,23 @@ def top_label(model: Classifier, x: Any) -> tuple[Any, float | None]:
 
 
 def _score(game: Game, stream: str, model: str, certificate: float | None, guarantee: float | None) -> Score:
-    one = game.measured
-    rounds, averages = one.rounds, event_scores(game.forecasts, game.outcomes)
-    sums = {name: getattr(one, name) for name in ("ece", "distance_lower", "distance_upper")}
+    measured = game.measured
+    rounds, averages = measured.rounds, event_scores(game.forecasts, game.outcomes)
+    sums = {name: getattr(measured, name) for name in ("ece", "distance_lower", "distance_upper")}
     sums |= {"certificate": certificate, "guarantee": guarantee}
     means: dict[str, Any] = {name: None if sum_ is None else sum_ / rounds for name, sum_ in sums.items()}
     return Score(
         stream=stream,
         model=model,
-        method=one.forecaster,
+        method=measured.forecaster,
         rounds=rounds,
-        ones=one.ones,
+        ones=measured.ones,
         brier=averages.brier,
         log_loss=averages.log_loss,
         ece_bins=averages.ece,
         **means,
-        brier_constant=best_constant_brier(rounds, one.ones) / rounds,
-        log_loss_constant=cross_entropy(np.full(rounds, one.ones / rounds), game.outcomes) / rounds,
+        brier_constant=best_constant_brier(rounds, measured.ones) / rounds,
+        log_loss_constant=cross_entropy(np.full(rounds, measured.ones / rounds), game.outcomes) / rounds,
     )
 
 
@@ -430,36 +434,20 @@ def by_model(scores: Sequence[Score]) -> list[tuple[Score, list[Score]]]:
     groups: dict[tuple[str, str], list[Score]] = {}
     for score in scores:
         groups.setdefault((score.stream, score.model), []).append(score)
-    return [(next(one for one in group if one.method == BASE), group) for group in groups.values()]
+    return [
+        (next(score for score in group if score.method == BASE_METHOD), group) for group in groups.values()
+    ]
 
 
 def comparisons(scores: Sequence[Score]) -> list[str]:
     """Where the model or its calibrated version is worse than a constant, or the latter than the model."""
     texts = []
     for base, group in by_model(scores):
-        for one in (one for one in group if one.method in (BASE, CALIBRATED)):
-            name = f"{one.method} {one.model} on {one.stream}"
-            texts += constant_remarks(name, one.rounds, one.losses, one.constants)
-            texts += input_remarks(name, f"{base.method} {base.model}", one.losses, base.losses)
+        for score in (score for score in group if score.method in (BASE_METHOD, CALIBRATED_METHOD)):
+            name = f"{score.method} {score.model} on {score.stream}"
+            texts += constant_remarks(name, score.rounds, score.losses, score.constants)
+            texts += input_remarks(name, f"{base.method} {base.model}", score.losses, base.losses)
     return texts
-
-
-def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[Path]:
-    """Write results.csv, reliability diagrams per stream and model, and how the distance grew."""
-    import polars as pl
-
-    from onlinecal.simulations.plots.games import RELIABILITY, RUNNING
-    from onlinecal.tables.writing import write_table
-
-    rows = [msgspec.structs.asdict(one.score) for one in evaluations]
-    written = [write_table(pl.DataFrame(rows, infer_schema_length=None), folder / "results.csv")]
-    games: dict[str, list[Game]] = {}
-    for one in evaluations:
-        parts = (re.sub(r"\W+", "-", part) for part in ("reliability", one.score.stream, one.score.model))
-        games.setdefault("-".join(part.strip("-").lower() for part in parts), []).append(one.game)
-    written += [RELIABILITY.write(folder / name, group) for name, group in games.items()]
-    written.append(RUNNING.write(folder / "distance", evaluations))
-    return written
 
 
 def _line(score: Score, base: Score) -> list[str]:

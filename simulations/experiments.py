@@ -92,8 +92,8 @@ DRIFTS = {
 }  # fmt: skip
 
 
-Rows = list[dict[str, Any]]
-Map = Callable[[Floats], Floats]
+ResultRows = list[dict[str, Any]]
+ProbabilityMap = Callable[[Floats], Floats]
 
 N_ROWS, N_CLASSES = 4000, 6
 SURENESS = 2.0
@@ -102,7 +102,7 @@ SURENESS = 2.0
 CHANCE = "chance"
 """The gaps that perfect probabilities would show on so many rows."""
 CHANCE_DRAWS = 4
-PAPER, HOUSE = "full steps", "shrunk steps"
+PAPER_STEPS, HOUSE_STEPS = "full steps", "shrunk steps"
 NEVER = 1e-9
 """An epsilon that is never reached: the curves show what further rounds would do."""
 
@@ -173,17 +173,17 @@ def chance_score(table: Floats, losses: Floats, seed: int) -> dict[str, float]:
     return {name: float(np.mean([draw[name] for draw in draws])) for name in ("mean_gap", "worst_gap")}
 
 
-def fitted_maps(both: Halves, n_actions: int | None) -> dict[str, Map]:
+def fitted_maps(both: Halves, n_actions: int | None) -> dict[str, ProbabilityMap]:
     """Every method by name, fitted on the same rows, none first; decision last, if a K is given."""
     models: dict[str, Any] = rivals(both.fit[0].shape[1])
     models |= {"vector scaling": VectorScaling(), "Dirichlet": ChosenDirichlet(both.seed)}
     if n_actions is not None:
         models["decision"] = DecisionRecalibrator(n_actions, seed=both.seed)
-    maps: dict[str, Map] = {NONE: lambda table: table}
+    maps: dict[str, ProbabilityMap] = {NONE: lambda table: table}
     return maps | {name: model.fit(*both.fit).predict_proba for name, model in models.items()}
 
 
-def steps(experiment: Experiment, split: int) -> Rows:
+def steps(experiment: Experiment, split: int) -> ResultRows:
     """Gaps and losses after each round, with the paper's full steps and with the defaults' shrunk ones.
 
     Columns method, part, step (None for what has no steps), kept: rounds that the folds keep, with the
@@ -197,21 +197,21 @@ def steps(experiment: Experiment, split: int) -> Rows:
     cap = min(experiment.n_rounds, MOST_CAUTIOUS_ROUNDS)
     kept = DecisionRecalibrator(k, **{**common, "max_rounds": cap}).fit(*both.fit)
     models = {
-        PAPER: DecisionRecalibrator.as_in_paper(k, start="temperature", **common).fit(*both.fit),
-        HOUSE: DecisionRecalibrator(k, n_folds=0, **common).fit(*both.fit),
+        PAPER_STEPS: DecisionRecalibrator.as_in_paper(k, start="temperature", **common).fit(*both.fit),
+        HOUSE_STEPS: DecisionRecalibrator(k, n_folds=0, **common).fit(*both.fit),
     }
     dirichlet = ChosenDirichlet(both.seed).fit(*both.fit)
-    rows: Rows = []
+    rows: ResultRows = []
     for part, (P, y) in (("fit", both.fit), ("test", both.test)):
         for method, mapped in ((NONE, P), ("Dirichlet", dirichlet.predict_proba(P))):
             rows.append({"method": method, "part": part, "step": None, **score(mapped, y, losses)})
         for method, model in models.items():
-            found: dict[str, float] = {}
+            scores: dict[str, float] = {}
             stages = list(model.staged_predict_proba(P))
             for step in step_stops(experiment.n_rounds):
                 if step < len(stages):  # later: the search has found nothing more, and all stays as it is
-                    found = score(stages[step], y, losses)
-                rows.append({"method": method, "part": part, "step": step, **found})
+                    scores = score(stages[step], y, losses)
+                rows.append({"method": method, "part": part, "step": step, **scores})
     chance = chance_score(kept.predict_proba(both.test[0]), losses, both.seed)
     rows.append({"method": CHANCE, "part": "test", "step": None, **chance})
     return [{**row, "kept": kept.n_rounds_, **both.sizes} for row in rows]
@@ -222,12 +222,12 @@ def step_stops(n_rounds: int) -> list[int]:
     return [at for at in range(n_rounds + 1) if at <= 8 or at == n_rounds or at % (2 if at < 16 else 4) == 0]
 
 
-def actions(experiment: Experiment, split: int) -> Rows:
+def actions(experiment: Experiment, split: int) -> ResultRows:
     """Every method's gaps on the tested rows for 1 to C actions; columns count, n_fit, n_test."""
     both = halves(experiment, split)
     others = fitted_maps(both, None)
     mapped = {name: map_(both.test[0]) for name, map_ in others.items()}
-    rows: Rows = []
+    rows: ResultRows = []
     for count in counts(1, len(experiment.table.classes)):
         model = DecisionRecalibrator(count, seed=both.seed).fit(*both.fit)
         mapped["decision"] = model.predict_proba(both.test[0])
@@ -235,14 +235,14 @@ def actions(experiment: Experiment, split: int) -> Rows:
     return rows
 
 
-def classes(experiment: Experiment, split: int) -> Rows:
+def classes(experiment: Experiment, split: int) -> ResultRows:
     """The same for 2 to C of the classes: their columns, brought to sum 1, and their rows.
 
     The classes are the first of a random order, another one for each split; counts with too few rows in any
     split are left out.
     """
     order = class_order(experiment, split)
-    rows: Rows = []
+    rows: ResultRows = []
     for count in class_counts(experiment):
         both = halves(experiment, split, order[:count])
         mapped = {name: m(both.test[0]) for name, m in fitted_maps(both, experiment.n_actions).items()}
@@ -270,11 +270,11 @@ def restricted(table: Floats, labels: Ints, chosen: Ints) -> tuple[Floats, Ints]
     """Rows whose label is among the chosen classes; columns in that order, brought to sum 1."""
     places = np.full(table.shape[1], -1)
     places[chosen] = np.arange(len(chosen))
-    mine = places[labels] >= 0
-    part = table[np.ix_(mine, chosen)]
+    chosen_rows = places[labels] >= 0
+    part = table[np.ix_(chosen_rows, chosen)]
     sums = part.sum(axis=1, keepdims=True)
     equal = np.full_like(part, 1.0 / len(chosen))
-    return np.divide(part, sums, out=equal, where=sums > 0.0), places[labels[mine]]
+    return np.divide(part, sums, out=equal, where=sums > 0.0), places[labels[chosen_rows]]
 
 
 def counts(low: int, high: int) -> list[int]:
@@ -285,19 +285,19 @@ def counts(low: int, high: int) -> list[int]:
     return [*(count for count in series if low <= count < high), high]
 
 
-def _counted(both: Halves, mapped: dict[str, Floats], n_actions: int, count: int) -> Rows:
+def _counted(both: Halves, mapped: dict[str, Floats], n_actions: int, count: int) -> ResultRows:
     y, losses = both.test[1], both.losses(n_actions)
-    rows: Rows = [{"method": name, **score(table, y, losses)} for name, table in mapped.items()]
+    rows: ResultRows = [{"method": name, **score(table, y, losses)} for name, table in mapped.items()]
     rows.append({"method": CHANCE, **chance_score(mapped["decision"], losses, both.seed)})
     return [{**row, "count": count, **both.sizes} for row in rows]
 
 
-def drift(experiment: Experiment, split: int) -> Rows:
+def drift(experiment: Experiment, split: int) -> ResultRows:
     """Methods fitted on clean rows, tested on corrupted ones; columns drift, severity, method."""
     both = halves(experiment, split)
     losses = both.losses(experiment.n_actions)
     maps = fitted_maps(both, experiment.n_actions)
-    rows: Rows = []
+    rows: ResultRows = []
     for number, (name, kind) in enumerate(DRIFTS.items()):
         for severity in kind.severities:
             rng = np.random.default_rng([both.seed, 23, number])
@@ -315,7 +315,7 @@ def drift(experiment: Experiment, split: int) -> Rows:
     return rows
 
 
-EXPERIMENTS: dict[str, Callable[[Experiment, int], Rows]] = {
+EXPERIMENTS: dict[str, Callable[[Experiment, int], ResultRows]] = {
     "steps": steps,
     "actions": actions,
     "classes": classes,
@@ -328,21 +328,21 @@ def _labels(experiment: Experiment) -> Ints:
     return experiment.table.labels
 
 
-def play_split(name: str, experiment: Experiment, split: int) -> Rows:
+def play_split(name: str, experiment: Experiment, split: int) -> ResultRows:
     """The rows of one split; columns file, n_actions, n_losses, split."""
     # products of thin matrices gain nothing from threads, and lose much where cores are shared
     with one_thread():
         rows = EXPERIMENTS[name](experiment, split)
-    told = {
+    columns = {
         "file": experiment.table.name,
         "n_actions": experiment.n_actions,
         "n_losses": experiment.n_losses,
         "split": split,
     }
-    return [{**told, **row} for row in rows]
+    return [{**columns, **row} for row in rows]
 
 
-def play(name: str, experiment: Experiment, jobs: int = 1) -> Iterator[Rows]:
+def play(name: str, experiment: Experiment, jobs: int = 1) -> Iterator[ResultRows]:
     """The rows of every split in their order, each as soon as it is there."""
     from onlinecal.simulations.sweeps.playing import Workers, work
 

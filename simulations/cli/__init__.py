@@ -1,4 +1,7 @@
-"""The simulations' verbs, one a file; what they do is imported when they are run, so that help is instant."""
+"""The verbs of the simulations, one in each file.
+
+A verb imports what it needs when it is run, so that help is shown at once.
+"""
 
 from __future__ import annotations
 

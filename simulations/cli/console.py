@@ -1,4 +1,4 @@
-"""The console command `onlinecal`: the library's verbs and those of the simulations under one roof."""
+"""The console command `onlinecal`, with the library's verbs and those of the simulations."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from onlinecal.simulations.cli.worst import worst
 
 
 def usual_games() -> Iterator[Step]:
-    """What `warmup` compiles beside the library: short games of the demonstration's forecasters.
+    """The short games that `warmup` compiles beside the library.
 
-    Every forecaster has a loop and every adversary of the catalogue a step. There are games on what is
-    recorded, too, games of several classes, and the worst of all games.
+    They play every loop of the demonstration's forecasters and every step in the catalogue of adversaries.
+    There are also games on recorded streams, games of several classes, and the worst of all games.
     """
     import numpy as np
 
@@ -38,7 +38,9 @@ def usual_games() -> Iterator[Step]:
     plan = read_plan(find_plan("demo"))
     recorded = replay_sequence(np.arange(50) % 2).adversary()
     known = catalogue().items()
-    first, *others = (name for name, kind in known if not any(one.required for one in kind.parameters))
+    first, *others = (
+        name for name, kind in known if not any(parameter.required for parameter in kind.parameters)
+    )
     pairs = [*((name, first) for name in plan.forecasters), *(("balanced", spec) for spec in others)]
     games: list[tuple[str, Any, Any]] = [(name, create(spec, 50, 0), None) for name, spec in pairs]
     games.append(("balanced:window=20", recorded, None))
@@ -62,15 +64,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-YOURS, GAMES, HERE = "Your own forecasts", "Games against adversaries", "This machine"
+YOUR_PANEL, GAMES_PANEL, MACHINE_PANEL = "Your own forecasts", "Games against adversaries", "This machine"
 for panel, verbs in {
-    YOURS: (measure, combine, evaluate, recalibrate, experiment),
-    GAMES: (simulate, sweep, plot, worst, forecasters, adversaries),
-    HERE: (warmup_with(usual_games),),
+    YOUR_PANEL: (measure, combine, evaluate, recalibrate, experiment),
+    GAMES_PANEL: (simulate, sweep, plot, worst, forecasters, adversaries),
+    MACHINE_PANEL: (warmup_with(usual_games),),
 }.items():
     for verb in verbs:
         app.command(verb.__name__, cls=Verb, rich_help_panel=panel)(verb)
-app.add_typer(stream, name="stream", rich_help_panel=YOURS)
+app.add_typer(stream, name="stream", rich_help_panel=YOUR_PANEL)
 
 
 def _show_version(wanted: bool) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onlinecal.wrappers.strategies.buckets import Buckets
 
 DEFAULT_MODEL = "logistic"
-RECORDED = "forecasts"
+RECORDED_MODEL = "forecasts"
 
 
 def evaluate(
@@ -116,14 +116,18 @@ def evaluate(
             evaluations.append(
                 evaluation.evaluate(source, classifier, name, method, late=late, progress=advance)
             )
-    scores = [one.score for one in evaluations]
+    scores = [played.score for played in evaluations]
     worse = evaluation.comparisons(scores)
     warn(worse)
-    files = [] if out is None else [str(path) for path in evaluation.write_evaluations(evaluations, out)]
+    files: list[str] = []
+    if out is not None:
+        from onlinecal.simulations.plots.evaluations import write_evaluations
+
+        files = [str(path) for path in write_evaluations(evaluations, out)]
     broken = [
-        f"BROKEN: {text} ({one.method} {one.model}, {one.stream})"
-        for one in scores
-        for text in one.broken_bounds()
+        f"BROKEN: {text} ({score.method} {score.model}, {score.stream})"
+        for score in scores
+        for text in score.broken_bounds()
     ]
     record = {
         "scores": [msgspec.structs.asdict(score) for score in scores],
@@ -137,7 +141,7 @@ def evaluate(
 
 
 def _lateness(late: int, columns: Columns) -> str:
-    """When labels came, for the title."""
+    """The words of a title that say when labels came."""
     if columns.settled_at is not None:
         return f", labels at {columns.settled_at}"
     if columns.together is not None:
@@ -153,7 +157,7 @@ def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
             raise ValueError(
                 "--model needs features, as a dataset of river has; recorded forecasts are a model's already"
             )
-        return [RECORDED]
+        return [RECORDED_MODEL]
     names = chosen or [DEFAULT_MODEL]
     if len(set(names)) < len(names):
         raise ValueError(f"a model is listed twice: {', '.join(names)}")
@@ -163,7 +167,7 @@ def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
 
 
 def _buckets(text: str) -> Buckets:
-    """A number, or the word that was given; ValueError if that is none of ours."""
+    """The number of buckets, or the word "auto"; ValueError for anything else."""
     from onlinecal.wrappers.strategies.buckets import AUTO, check_buckets
 
     value = int(text) if text.lstrip("+-").isdecimal() else text

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from onlinecal.simulations.experiments import Experiment
 
-FIGURES = ("steps", "actions", "classes", "drift")
+FIGURE_NAMES = ("steps", "actions", "classes", "drift")
 MADE_UP = "demo"
 
 
@@ -72,10 +72,10 @@ def experiment(
     from onlinecal.simulations.experiments import Experiment, made_up_table
     from onlinecal.tables.classes import read_table
 
-    wanted = list(dict.fromkeys(figure or FIGURES))
+    wanted = list(dict.fromkeys(figure or FIGURE_NAMES))
     for name in wanted:
-        if name not in FIGURES:
-            raise ValueError(f"unknown figure {name!r}; known: {', '.join(FIGURES)}")
+        if name not in FIGURE_NAMES:
+            raise ValueError(f"unknown figure {name!r}; known: {', '.join(FIGURE_NAMES)}")
     check_folder(out)
     if file != MADE_UP and not Path(file).exists():
         raise FileNotFoundError(f"no such file: {file}{did_you_mean(file, [MADE_UP], 'Without a file')}")
@@ -93,34 +93,35 @@ def experiment(
         notices().print(f"interrupted: {len(tables)} of {len(wanted)} pictures are finished")
         raise Exit(INTERRUPTED) from None
     files = [str(path) for path in written]
-    record = {"figures": {name: one.to_dicts() for name, one in tables.items()}, "files": files}
-    answer(as_json, record, [*(table(*_shown(name, one)) for name, one in tables.items()), *files])
+    record = {"figures": {name: drawn.to_dicts() for name, drawn in tables.items()}, "files": files}
+    shown = [table(*_shown(name, drawn)) for name, drawn in tables.items()]
+    answer(as_json, record, [*shown, *files])
 
 
 def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]) -> pl.DataFrame:
-    """Play all splits of one figure and write it; the table that was drawn."""
+    """Play all splits of one figure and write it; returns the table that was drawn."""
     import polars as pl
 
     from onlinecal.plots.style import write_figure
     from onlinecal.simulations.experiments import play
-    from onlinecal.simulations.plots.experiments import FIGURES as PICTURES
+    from onlinecal.simulations.plots.experiments import EXPERIMENT_FIGURES
 
     words = f"{name}: splits finished"
     rows: list[dict[str, Any]] = []
     with watched(words, task.n_splits, words + ": {} of {}") as tell:
         tell(0, task.n_splits)
-        for done, found in enumerate(play(name, task, jobs), 1):
-            rows += found
+        for done, rows_of_split in enumerate(play(name, task, jobs), 1):
+            rows += rows_of_split
             tell(done, task.n_splits)
     every = pl.DataFrame(rows, infer_schema_length=None)
     written.append(write_table(every, out / f"{name}-splits.csv"))
-    drawn = PICTURES[name].prepare(every)
-    written.append(write_figure(PICTURES[name].draw(drawn), drawn, out / name))
+    drawn = EXPERIMENT_FIGURES[name].prepare(every)
+    written.append(write_figure(EXPERIMENT_FIGURES[name].draw(drawn), drawn, out / name))
     return drawn
 
 
 def _shown(name: str, drawn: pl.DataFrame) -> tuple[str, list[str], list[list[str]], int]:
-    """Title, columns, rows and number of names for a table of mean gaps: a column per method."""
+    """Title, columns, rows and number of name columns for a table of mean gaps, with a column per method."""
     if "part" in drawn.columns:
         drawn = drawn.filter(part="test")
     keys = [key for key in ("drift", "severity", "step", "count") if key in drawn.columns]

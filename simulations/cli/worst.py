@@ -16,11 +16,11 @@ from onlinecal.texts import number
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from onlinecal.simulations.worst.enumeration import Enumeration, Measure
+    from onlinecal.simulations.worst.enumeration import Enumeration, WorstMeasure
 
 
-LONG = 18
-"""Rounds beyond which it takes long enough for lines about progress."""
+SILENT_ROUNDS = 18
+"""Up to this many rounds no lines about progress are printed, since it does not take long."""
 
 
 def worst(
@@ -65,29 +65,33 @@ def worst(
     players.create(forecaster)
     if minimax:
         if out is not None or measure != "distance":
-            raise ValueError("--minimax is about the distance, and has no picture")
+            raise ValueError(
+                "--minimax is about the distance and has no picture: leave out --out and --measure"
+            )
         _least(forecaster, rounds, nodes, draws, seed, as_json)
         return
-    found = _played(forecaster, rounds, measure, draws, seed, jobs or cpu_count())
-    files = [] if out is None else [str(path) for path in _write(found, out)]
-    broken, longest = found.broken_bounds(), found.longest
+    enumeration = _played(forecaster, rounds, measure, draws, seed, jobs or cpu_count())
+    files = [] if out is None else [str(path) for path in _write(enumeration, out)]
+    broken, longest = enumeration.broken_bounds(), enumeration.longest
     lines = [
         f"worst of {2**longest.rounds:,} games of {longest.rounds} rounds: {longest.sequence}, "
-        f"{found.measure} {longest.error:.4f} = {longest.over_root:.4f} √T"
+        f"{enumeration.measure} {longest.error:.4f} = {longest.over_root:.4f} √T"
     ]
-    if found.draws > 1:
-        lines.append(f"Every error is a mean over {found.draws} sequences of draws.")
-    record = {**found.record(), "broken": broken, "files": files}
-    answer(as_json, record, [_table(found), *lines, *broken, *files])
+    if enumeration.draws > 1:
+        lines.append(f"Every error is a mean over {enumeration.draws} sequences of draws.")
+    record = {**enumeration.record(), "broken": broken, "files": files}
+    answer(as_json, record, [_table(enumeration), *lines, *broken, *files])
     if broken:
         raise Exit(CHECK_FAILED)
 
 
-def _played(forecaster: str, rounds: int, measure: Measure, draws: int, seed: int, jobs: int) -> Enumeration:
-    """All games, with a bar; it can be interrupted."""
+def _played(
+    forecaster: str, rounds: int, measure: WorstMeasure, draws: int, seed: int, jobs: int
+) -> Enumeration:
+    """Play all games, with a progress bar; an interrupt ends the command."""
     from onlinecal.simulations.worst.enumeration import enumerate_games
 
-    line = "parts of the tree done: {} of {}" if rounds > LONG else ""
+    line = "parts of the tree done: {} of {}" if rounds > SILENT_ROUNDS else ""
     try:
         with watched("parts of the tree", line=line) as tell:
             return enumerate_games(
@@ -99,49 +103,48 @@ def _played(forecaster: str, rounds: int, measure: Measure, draws: int, seed: in
 
 
 def _least(forecaster: str, rounds: int, nodes: int, draws: int, seed: int, as_json: bool) -> None:
-    """The bounds of the least worst case for every length, and how far above them the forecaster is."""
+    """Show the bounds of the least worst case for every length, and how far above them the forecaster is."""
     from onlinecal.simulations.worst.enumeration import enumerate_games
-    from onlinecal.simulations.worst.minimax import MOST_ROUNDS, least_worst
+    from onlinecal.simulations.worst.minimax import MOST_MINIMAX_ROUNDS, least_worst
     from onlinecal.validation import check_count
 
-    check_count(rounds, "rounds", most=MOST_ROUNDS)
-    every = [least_worst(t, nodes) for t in range(1, rounds + 1)]
-    found = enumerate_games(forecaster, rounds, draws=draws, seed=seed)
-    both = list(zip(every, found.games, strict=True))
+    check_count(rounds, "rounds", most=MOST_MINIMAX_ROUNDS)
+    least = [least_worst(t, nodes) for t in range(1, rounds + 1)]
+    enumeration = enumerate_games(forecaster, rounds, draws=draws, seed=seed)
+    pairs = list(zip(least, enumeration.games, strict=True))
     lines = [
-        {"rounds": one.rounds, "lower": one.lower, "upper": str(one.upper), "worst": game.error}
-        for one, game in both
+        {"rounds": bounds.rounds, "lower": bounds.lower, "upper": str(bounds.upper), "worst": game.error}
+        for bounds, game in pairs
     ]
     columns = ["T", "none is below", "one has", "exactly", forecaster, "times the least"]
     rows = [
-        [str(one.rounds), f"{one.lower:.4f}", f"{float(one.upper):.4f}", str(one.upper), f"{game.error:.4f}",
-         f"{game.error / float(one.upper):.2f}"]
-        for one, game in both
+        [str(bounds.rounds), f"{bounds.lower:.4f}", f"{float(bounds.upper):.4f}", str(bounds.upper),
+         f"{game.error:.4f}", f"{game.error / float(bounds.upper):.2f}"]
+        for bounds, game in pairs
     ]  # fmt: skip
     shown = table("the least worst distance of any deterministic forecaster", columns, rows)
     answer(as_json, {"forecaster": forecaster, "games": lines}, [shown])
 
 
-def _table(found: Enumeration) -> Table:
-    """A line per number of rounds."""
-
+def _table(enumeration: Enumeration) -> Table:
+    """The table of the worst games, with a line for each number of rounds."""
     columns = ["T", "worst", "worst/√T", "bound", "mean of all", "worst sequence"]
     lines = [
         [str(game.rounds), f"{game.error:.4f}", f"{game.over_root:.4f}", number(game.bound),
          f"{game.mean:.4f}", game.sequence]
-        for game in found.games
+        for game in enumeration.games
     ]  # fmt: skip
-    what = "distance to calibration" if found.measure == "distance" else "ECE"
-    return table(f"{found.forecaster}: the worst {what} of all sequences", columns, lines)
+    what = "distance to calibration" if enumeration.measure == "distance" else "ECE"
+    return table(f"{enumeration.forecaster}: the worst {what} of all sequences", columns, lines)
 
 
-def _write(found: Enumeration, folder: Path) -> list[Path]:
-    """worst.json, and worst.png, .svg and .csv; the files to look at."""
+def _write(enumeration: Enumeration, folder: Path) -> list[Path]:
+    """Write worst.json, and worst.png, .svg and .csv; returns the files to look at."""
     import msgspec
 
     from onlinecal.simulations.plots.games import WORST_GAME
 
-    picture = WORST_GAME.write(folder / "worst", found)
+    picture = WORST_GAME.write(folder / "worst", enumeration)
     record = folder / "worst.json"
-    write_whole(record, msgspec.json.format(msgspec.json.encode(found.record()), indent=2) + b"\n")
+    write_whole(record, msgspec.json.format(msgspec.json.encode(enumeration.record()), indent=2) + b"\n")
     return [record, picture.with_suffix(".csv"), picture]

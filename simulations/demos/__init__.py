@@ -1,1 +1,1 @@
-"""Demonstrations to look at and to start from."""
+"""Demonstrations that can be run, and that one's own programs can start from."""

@@ -33,7 +33,7 @@ BATCHES = 4
 """Files of events, a micro-batch each."""
 
 OVERCONFIDENCE = 2.5
-LATE = 3.0
+MEAN_LATENESS = 3.0
 """Rounds of its key for which an outcome is waited for, on average."""
 
 EPOCH = 1_700_000_000
@@ -50,7 +50,7 @@ def make_events(keys: int, rounds: int) -> pl.DataFrame:
     log_odds = rng.normal(0.0, 1.2, (keys, 1)) + swing
     hints = np.round(expit(OVERCONFIDENCE * (log_odds + rng.normal(0.0, 0.5, asked.shape))), 2)
     outcomes = rng.random(asked.shape) < expit(log_odds)
-    settled = asked + rng.exponential(LATE / rounds, asked.shape)
+    settled = asked + rng.exponential(MEAN_LATENESS / rounds, asked.shape)
     names = [f"shop-{i}" for i in range(keys) for _ in range(rounds)]
     shared = {"id": [f"{name}/{j % rounds}" for j, name in enumerate(names)], "key": names}
     queries = pl.DataFrame({"type": "query", **shared, "hint": hints.ravel(), "time": asked.ravel()})
@@ -108,18 +108,18 @@ def forecasts_of_one_machine(events: pl.DataFrame) -> pl.DataFrame:
     ]
     with Engine(hot_keys=1 << 20) as engine:
         answers = engine.handle(asked)
-    found = [
-        (one.id, one.key, position, one.probability, one.certificate)
-        for position, one in enumerate(answers)
-        if isinstance(one, Forecast)
+    rows = [
+        (answer.id, answer.key, position, answer.probability, answer.certificate)
+        for position, answer in enumerate(answers)
+        if isinstance(answer, Forecast)
     ]
-    return pl.DataFrame(found, schema=list(COMPARED), orient="row")
+    return pl.DataFrame(rows, schema=list(COMPARED), orient="row")
 
 
-def differences(found: pl.DataFrame, wanted: pl.DataFrame) -> int:
+def differences(forecasts: pl.DataFrame, wanted: pl.DataFrame) -> int:
     """How many forecasts are missing, too many or different in any bit."""
-    equal = found.join(wanted, on=list(COMPARED), how="inner").height
-    return max(found.height, wanted.height) - equal
+    equal = forecasts.join(wanted, on=list(COMPARED), how="inner").height
+    return max(forecasts.height, wanted.height) - equal
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -131,34 +131,34 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("results/demo-spark"), help="a folder of its own")
     parser.add_argument("--keys", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=100, help="rounds of a key")
-    given = parser.parse_args(arguments)
+    parsed = parser.parse_args(arguments)
     try:
-        keys, rounds = check_count(given.keys, "keys"), check_count(given.rounds, "rounds")
+        keys, rounds = check_count(parsed.keys, "keys"), check_count(parsed.rounds, "rounds")
         events = make_events(keys, rounds)
-        write_events(events, given.out / "events")
+        write_events(events, parsed.out / "events")
         from onlinecal.engine.spark import local_session
 
         spark = local_session(2)
     except FileExistsError:
-        print(f"spark_demo: {given.out} holds a demo: name another folder, or delete it", file=sys.stderr)
+        print(f"spark_demo: {parsed.out} holds a demo: name another folder, or delete it", file=sys.stderr)
         return 2
     except (ValueError, OSError) as error:
         print(f"spark_demo: {error}", file=sys.stderr)
         return 2
     try:
-        seconds, forecasts, hints = play(spark, given.out)
+        seconds, forecasts, hints = play(spark, parsed.out)
     finally:
         spark.stop()
     different = differences(forecasts, forecasts_of_one_machine(events))
     proven = forecasts.sort("position").group_by("key").agg(pl.col("certificate").last())["certificate"].sum()
-    told = f"all {number(forecasts.height)} forecasts equal, bit for bit"
+    equal = f"all {number(forecasts.height)} forecasts equal, bit for bit"
     lines = [
         ("keys", number(keys)),
         ("rounds", number(keys * rounds)),
         ("hints: distance to calibration per round, at least", f"{hints / (keys * rounds):.4f}"),
         ("forecasts: the same, proven while the stream ran", f"{proven / (keys * rounds):.4f}"),
-        ("seconds of the micro-batches", ", ".join(f"{one:.1f}" for one in seconds)),
-        ("the same events without Spark", f"{different} FORECASTS DIFFER" if different else told),
+        ("seconds of the micro-batches", ", ".join(f"{batch_seconds:.1f}" for batch_seconds in seconds)),
+        ("the same events without Spark", f"{different} FORECASTS DIFFER" if different else equal),
     ]
     results().print(table("calibrated streams on Spark", ["", ""], lines))
     return 1 if different else 0

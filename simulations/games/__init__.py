@@ -1,1 +1,1 @@
-"""Single games: who plays, the compiled loop, what the game was worth."""
+"""Single games: the players, the compiled loop that plays them, and the measures of a game."""

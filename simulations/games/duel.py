@@ -1,11 +1,12 @@
 """A duel: one forecaster against one adversary, in one compiled loop per forecaster.
 
-Look-ahead on the certificate: how much the best continuation of a few rounds could make it rise.
+The loop never decides anything: the forecaster's rules and the adversary's step do. For adversaries that look
+ahead it computes how much the best continuation of a few rounds could raise the certificate.
 
-Players that are plain Python objects play, too: slowly, since every round is played in the interpreter. A
+Players may also be plain Python objects. Then every round is played in the interpreter, which is slow. A
 plain adversary has a method `next(history)`, which returns the outcome of the coming round. A plain
-forecaster is a classifier of river: `predict_proba_one(x)` announces, `learn_one(x, y)` learns. Its features
-x are the number of the round, and the hint if there is one.
+forecaster is a classifier of river: `predict_proba_one(x)` announces and `learn_one(x, y)` learns. Its
+features x are the number of the round, and the hint if there is one.
 """
 
 from __future__ import annotations
@@ -34,19 +35,20 @@ from onlinecal.forecasters.simplex.run import SimplexRun, replayed
 from onlinecal.tables.columns import check_probabilities, check_probability_rows
 from onlinecal.validation import check_choice, check_count, check_probability
 
-MEDIAN = 0.5
-"""The draw that is imagined where it cannot be known."""
-SPARE = 64
-"""Room beyond twice the memory for the points that imagined rounds may add: they may halve a grid's cells."""
+IMAGINED_DRAW = 0.5
+"""The draw that is assumed for a round whose draw cannot be known: the median."""
+SPARE_MEMORY = 64
+"""Room beyond twice the memory for points that imagined rounds may add, since they may halve a grid's
+cells."""
 
 
 @cache
 def foresight(rules: Rules) -> Callable[..., tuple[float, float]]:
-    """foresee(memory, a, b, forecast, seen, depth) -> (rise_zero, rise_one), which can be compiled.
+    """A kernel part foresee(memory, a, b, forecast, seen, depth) -> (rise_zero, rise_one).
 
-    The rises of the certificate over `depth` rounds, this one included, for each first outcome and the worst
-    sequel to it. The rounds are played on copies of the memory: 2^depth sequences of them. Draws that are not
-    seen, and those of the rounds ahead, are imagined to be the median.
+    It returns the rises of the certificate over `depth` rounds, this one included, for each first outcome and
+    the worst rounds after it. The 2^depth sequences of rounds are played on a copy of the memory. Draws that
+    are not seen, and those of the rounds ahead, are assumed to be IMAGINED_DRAW.
     """
     announce, settle, certificate = rules.announce, rules.settle, rules.certificate
     certificate_rises = rules.certificate_rises
@@ -57,8 +59,8 @@ def foresight(rules: Rules) -> Callable[..., tuple[float, float]]:
     ) -> tuple[float, float]:
         zero, one = certificate_rises(memory, a, b, forecast, seen)
         if not seen:
-            a, b, forecast, _ = announce(memory, NO_HINT, MEDIAN)
-        scratch = np.empty(2 * len(memory) + SPARE, memory.dtype)
+            a, b, forecast, _ = announce(memory, NO_HINT, IMAGINED_DRAW)
+        scratch = np.empty(2 * len(memory) + SPARE_MEMORY, memory.dtype)
         for first in range(2):
             best, after = -np.inf, 0.0
             for sequel in range(1 << (depth - 1)):
@@ -66,7 +68,7 @@ def foresight(rules: Rules) -> Callable[..., tuple[float, float]]:
                 settle(scratch, a, b, first, forecast)
                 after = certificate(scratch)
                 for i in range(depth - 1):
-                    c, d, p, _ = announce(scratch, NO_HINT, MEDIAN)
+                    c, d, p, _ = announce(scratch, NO_HINT, IMAGINED_DRAW)
                     settle(scratch, c, d, (sequel >> i) & 1, p)
                 best = max(best, certificate(scratch))
             if first == 0:
@@ -79,23 +81,23 @@ def foresight(rules: Rules) -> Callable[..., tuple[float, float]]:
 
 
 ROUNDS_AT_A_TIME = 1 << 18
-"""Rounds per call of a compiled loop: how often progress is shown and an interrupt is heard."""
+"""The rounds of one call of a compiled loop: between calls progress is shown, and an interrupt is noticed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Duel:
-    """What happened in a duel of T rounds.
+    """The record of a duel of T rounds.
 
     Attributes
     ----------
     forecasts, outcomes, charged
-        Round by round, shape (T,): what was announced, what came, and the value that the round was charged
-        to, which for most forecasters is the forecast. With k classes forecasts and charged points have the
-        shape (T, k), and outcomes are class numbers.
+        For each round, shape (T,): the forecast, the outcome, and the value that the round was charged to,
+        which for most forecasters is the forecast. With k classes forecasts and charged points have the shape
+        (T, k), and outcomes are class numbers.
     checkpoints
-        Rounds of the duel after which the certificate was read, ascending, the last is T; shape (C,).
+        The numbers of rounds after which the certificate was read, ascending up to T, shape (C,).
     certificates, guarantees
-        The certificate and the a-priori bound (NaN if there is none) after so many rounds, shape (C,), sums.
+        The certificate and the guarantee (NaN if there is none) at the checkpoints, shape (C,), sums.
     """
 
     forecasts: NDArray[np.float64]
@@ -107,7 +109,7 @@ class Duel:
 
     @classmethod
     def blank(cls, rounds: int, n_classes: int | None, n_checkpoints: int) -> Duel:
-        """Room for so many rounds of `n_classes`, None for yes and no, and `n_checkpoints` without bounds."""
+        """Arrays for `rounds` of `n_classes`, None for 0 and 1, with NaN bounds at `n_checkpoints`."""
         shape = rounds if n_classes is None else (rounds, n_classes)
         outcomes = np.empty(rounds, np.uint8 if n_classes is None else np.int64)
         checkpoints = log_spaced(rounds, n_checkpoints)
@@ -121,22 +123,22 @@ class Duel:
 
 
 class History(NamedTuple):
-    """What a plain adversary sees when it is asked for the outcome of round t, counted from 0.
+    """The history that a plain adversary sees when it is asked for the outcome of round t, counted from 0.
 
     Attributes
     ----------
     forecasts
-        What was announced in the rounds 0 to t, the coming one included, shape (t + 1,); with k classes
+        The forecasts of the rounds 0 to t, the coming one included, shape (t + 1,); with k classes
         (t + 1, k).
     outcomes
-        What came in the rounds 0 to t - 1, shape (t,).
+        The outcomes of the rounds 0 to t - 1, shape (t,).
     """
 
     forecasts: Floats
     outcomes: NDArray[Any]
 
 
-DRAWS = ("hidden", "seen")
+DRAW_CHOICES = ("hidden", "seen")
 
 
 def play(
@@ -148,17 +150,17 @@ def play(
     progress: Callable[[int], None] | None = None,
     draw: str = "hidden",
 ) -> Duel:
-    """Let a forecaster play so many rounds against an adversary.
+    """Let a forecaster play against an adversary.
 
     Parameters
     ----------
     forecaster
-        Plays on from its present state, and is changed; its window, if it has one, holds the last rounds. Of
-        a `SimplexAlmostOneStepAhead` a run of its own is played. A plain object with river's
-        `predict_proba_one` and `learn_one` plays, too, slowly.
+        It plays on from its present state, and is changed; its window, if it has one, holds the last rounds.
+        A `SimplexAlmostOneStepAhead` stays as it is: a new run of it plays. A plain object with river's
+        `predict_proba_one` and `learn_one` plays slowly.
     adversary
-        Its phases are played from round 0; the object itself is left as it is. With several classes they are
-        those of the forecaster. A plain object with a method `next(history)` plays, too, slowly: see
+        Its phases are played from round 0; the object itself is left as it is. It must have as many classes
+        as the forecaster. A plain object with a method `next(history)` plays slowly, see
         `simulations.History`.
     rounds
         T, at least 1.
@@ -166,9 +168,9 @@ def play(
         A hint for each round, in [0, 1], shape (T,); class probabilities of shape (T, k) with k classes; or
         None.
     n_checkpoints
-        About how many rounds, evenly spread on a logarithmic axis, get their certificate recorded.
+        After about this many rounds, evenly spread on a logarithmic axis, the certificate is recorded.
     progress
-        Called with the number of rounds played since the last call.
+        A function that is called with the number of rounds played since the last call.
     draw
         Whether the adversary sees what a randomised forecaster has drawn before it chooses the outcome
         ("seen"), or the mean forecast and expected rises ("hidden").
@@ -176,13 +178,13 @@ def play(
     Returns
     -------
     Duel
-        Round by round what was announced and what came, and the certificates on the way.
+        The forecasts and outcomes of all rounds, and certificates and guarantees at the checkpoints.
 
     Raises
     ------
     ValueError
-        If the adversary has fewer outcomes than that, the hints are not T of the kind above, or somebody can
-        neither be played compiled nor as a plain object; the message says what is missing.
+        If the adversary has fewer outcomes than T, if the hints are not T hints of the kind above, or if a
+        player can neither be played compiled nor as a plain object; the error says what is missing.
 
     Examples
     --------
@@ -192,7 +194,7 @@ def play(
     >>> bool(duel.certificates[-1] <= duel.guarantees[-1])
     True
     """
-    check_choice(draw, DRAWS, "draw")
+    check_choice(draw, DRAW_CHOICES, "draw")
     if isinstance(forecaster, SimplexAlmostOneStepAhead):
         forecaster = forecaster.new_run()
     if plain_ones(forecaster, adversary):
@@ -205,7 +207,7 @@ def play(
         check_expected(getattr(forecaster, "hints", True), "hints")
     windowed = None
     if getattr(forecaster, "window", None) is not None:
-        # the loop keeps no windows: a replay of the same rounds does
+        # the loop keeps no windows, so the same rounds are replayed after it
         windowed = forecaster
         forecaster = forecaster.without_window() if several else deepcopy(forecaster)
     rng, played_before = adversary.generator(), 0 if several else forecaster.n_rounds
@@ -238,7 +240,7 @@ def play(
 
 
 def checked_hints(hints: Floats | None, rounds: int, n_classes: int | None) -> Floats:
-    """The hints of all rounds, none of them if there are none; ValueError for a wrong shape or value."""
+    """The hints of all rounds, or an empty array for None; ValueError for a wrong shape or value."""
     if n_classes is None:
         guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
         if hints is not None and len(guide) != rounds:
@@ -253,7 +255,7 @@ def checked_hints(hints: Floats | None, rounds: int, n_classes: int | None) -> F
 
 
 def _replay(forecaster: AlmostOneStepAhead | SimplexRun, outcomes: NDArray[Any], guide: Floats) -> None:
-    """Play the same rounds once more, by a forecaster that keeps a window."""
+    """Play the same rounds once more with a forecaster that keeps a window."""
     if isinstance(forecaster, AlmostOneStepAhead):
         forecaster.replay(outcomes, guide if len(guide) else None)
     else:
@@ -262,7 +264,7 @@ def _replay(forecaster: AlmostOneStepAhead | SimplexRun, outcomes: NDArray[Any],
 
 
 def check_rounds(rounds: int, adversary: Adversary) -> None:
-    """Refuse a number of rounds below 1, or more of them than the adversary has."""
+    """Refuse a number of rounds below 1, or above those that the adversary has."""
     available = adversary.rounds
     if rounds < 1 or (available is not None and available < rounds):
         most = "" if available is None else f" and at most the {available} that {adversary.name} has"
@@ -275,22 +277,22 @@ def log_spaced(rounds: int, number: int) -> NDArray[np.int64]:
 
 
 def plain_ones(forecaster: Any, adversary: Any) -> list[Any]:
-    """Those of the two that cannot be played compiled; ValueError for one that cannot be played at all."""
-    found = []
+    """The players that cannot be played compiled; ValueError for one that cannot be played at all."""
+    plain = []
     for name, player, telling, methods in (
         ("forecaster", forecaster, "rules", ("predict_proba_one", "learn_one")),
         ("adversary", adversary, "phases", ("next",)),
     ):
         if hasattr(player, telling):
             continue
-        found.append(player)
+        plain.append(player)
         for method in methods:
             if not callable(getattr(player, method, None)):
                 raise ValueError(
-                    f"{name} must be one of the library's, or a plain object with {' and '.join(methods)}; "
-                    f"{type(player).__name__} has no {method}"
+                    f"{name} must be one of the library's, or a plain object with {' and '.join(methods)}, "
+                    f"got {type(player).__name__}, which has no {method}"
                 )
-    return found
+    return plain
 
 
 def play_plainly(
@@ -302,9 +304,9 @@ def play_plainly(
     progress: Callable[[int], None] | None,
     draw: str,
 ) -> Duel:
-    """The duel of `simulations.play`, of which at least one side is a plain object; warns that it is slow.
+    """Play the duel of `simulations.play` if at least one player is a plain object; warns that it is slow.
 
-    A forecaster of the library plays twice: in the interpreter against the plain adversary, then compiled
+    A forecaster of the library plays twice: in the interpreter against the plain adversary, and then compiled
     against the outcomes that came. That is the same game, with its certificates.
     """
     known = hasattr(forecaster, "rules")
@@ -314,10 +316,10 @@ def play_plainly(
     draws = known and not isinstance(forecaster, SimplexRun) and len(deepcopy(forecaster).draws(1)) > 0
     if draws and draw == "hidden":
         raise ValueError(
-            "draw must be 'seen' where a plain adversary meets a forecaster that draws, for it is shown what "
-            "was announced; got 'hidden'"
+            "draw must be 'seen' if a plain adversary plays against a forecaster that draws, since it is "
+            "shown the forecast, got 'hidden'"
         )
-    names = " and ".join(type(one).__name__ for one in plain_ones(forecaster, adversary))
+    names = " and ".join(type(player).__name__ for player in plain_ones(forecaster, adversary))
     warnings.warn(
         f"{names}: a plain Python object plays in the interpreter, hundreds of times as slowly as compiled "
         "code (docs/own-adversary.md says how to write a step function)",
@@ -339,8 +341,8 @@ def play_plainly(
         if progress is not None:
             progress(1)
     if known:
-        came = duel.outcomes
-        stream = replay_sequence(came) if n_classes is None else replay_labels(came, n_classes)
+        outcomes = duel.outcomes
+        stream = replay_sequence(outcomes) if n_classes is None else replay_labels(outcomes, n_classes)
         return play(forecaster, stream.adversary(), rounds, hints, n_checkpoints, None, draw)
     duel.charged[:] = duel.forecasts
     return duel
@@ -349,7 +351,7 @@ def play_plainly(
 def _announced(
     forecaster: Any, t: int, hint: Any, n_classes: int | None
 ) -> tuple[Any, Callable[[int], object]]:
-    """What a forecaster announces in round t, and how it learns the outcome."""
+    """The forecast of round t, and the function with which the forecaster learns the outcome."""
     if isinstance(forecaster, SimplexRun):
         cell, vector = forecaster.announce(np.empty(0) if hint is None else hint)
         return vector, partial(forecaster.observe, cell, vector)
@@ -364,7 +366,7 @@ def _announced(
 
 
 def _probability(answer: Mapping[Any, float]) -> float:
-    """The probability of True; of a classifier that has learnt nothing yet, 1/2."""
+    """The probability of True; 1/2 for a classifier that has learnt nothing yet."""
     if not answer:
         return 0.5
     return check_probability(
@@ -373,18 +375,18 @@ def _probability(answer: Mapping[Any, float]) -> float:
 
 
 def _probabilities(answer: Mapping[Any, float], n_classes: int) -> Floats:
-    """The probabilities of the classes 0 to k - 1; of a classifier that has learnt nothing yet, 1/k each."""
+    """The probabilities of the classes 0 to k - 1; 1/k each for a classifier that has learnt nothing yet."""
     vector = np.array([answer.get(c, 0.0) for c in range(n_classes)], dtype=np.float64)
     return normalised(vector[None])[0] if vector.any() else np.full(n_classes, 1.0 / n_classes)
 
 
 def _answer_of(adversary: Any, n_classes: int | None) -> Callable[[History], int]:
-    """What the adversary answers to a history, a number of a class."""
+    """The function that gives the adversary's outcome, the number of a class, for a history."""
     if isinstance(adversary, Adversary):
         if adversary.power == "internal":
             raise ValueError(
-                f"{adversary.name} looks at the certificate, of which a plain forecaster has none: "
-                "take an adversary that is oblivious or adaptive"
+                "adversary must be oblivious or adaptive for a plain forecaster, which has no certificate, "
+                f"got {adversary.name}"
             )
         playing = deepcopy(adversary)
         playing.reset()
@@ -403,32 +405,36 @@ def _answer_of(adversary: Any, n_classes: int | None) -> Callable[[History], int
     return answer
 
 
-NUMBERS = types.float64[::1]
-STEP = types.int64(NUMBERS, types.int64, types.float64, types.float64, types.float64, types.float64)
-STEP_OF_CLASSES = types.int64(NUMBERS, types.int64, NUMBERS, NUMBERS, types.float64)
-"""The signatures of an adversary's step, of two classes and of more."""
+FLOAT_ARRAY = types.float64[::1]
+STEP_SIGNATURE = types.int64(
+    FLOAT_ARRAY, types.int64, types.float64, types.float64, types.float64, types.float64
+)
+MULTICLASS_STEP_SIGNATURE = types.int64(FLOAT_ARRAY, types.int64, FLOAT_ARRAY, FLOAT_ARRAY, types.float64)
+"""The signatures of an adversary's step, for two classes and for more."""
 
 kernel_of = cache(compiled)
-"""A step as a kernel of its own, which every loop can call by its address."""
+"""Compiles a step as a kernel of its own, which every loop can call by its address."""
 
 
 def loop_of(forecaster: Any, phase: Phase) -> Callable[..., int]:
-    """The loop for a forecaster and a phase of its adversary, of two classes or of more."""
+    """The loop for a forecaster and a phase of its adversary, for two classes or for more."""
     step, depth = kernel_of(phase.step), phase.depth if phase.power == "internal" else 0
     if isinstance(forecaster.rules, MulticlassRules):
-        return partial(multiclass_loop(forecaster.rules), address_of(step, STEP_OF_CLASSES), depth > 0)
-    return partial(duel_loop(forecaster.rules, depth > 1), address_of(step, STEP), depth)
+        return partial(
+            multiclass_loop(forecaster.rules), address_of(step, MULTICLASS_STEP_SIGNATURE), depth > 0
+        )
+    return partial(duel_loop(forecaster.rules, depth > 1), address_of(step, STEP_SIGNATURE), depth)
 
 
 @cache
 def duel_loop(rules: Rules, ahead: bool) -> Callable[..., int]:
     """The loop for a forecaster's rules and any adversary's `step`: compiled once, then kept on disk.
 
-    It plays rounds `start`, `start` + 1, ... as far as there are draws (theirs[0] and ours[0] belong to
-    round `first`), writes certificates from `place` on, and returns the round it reached: less
-    than all of them if the forecaster's memory has no room.
-    With depth 0 the adversary is not told by how much the certificate would rise, with 1 it is, with more,
-    for which the loop must look `ahead`, it is told the largest rise that so many rounds can bring.
+    It plays the rounds from `start` on as far as there are draws, where theirs[0] and ours[0] belong to round
+    `first`. It writes certificates from `place` on, and returns the round it has reached, which is not the
+    last one if the forecaster's memory has no room. With depth 0 the adversary is not told by how much the
+    certificate would rise, and with depth 1 it is. With more, for which the loop must look `ahead`, it is
+    told the largest rise that this many rounds can bring.
     """
     has_room, announce, settle = rules.has_room, rules.announce, rules.settle
     point, certificate_rises, certificate = rules.point, rules.certificate_rises, rules.certificate
@@ -454,24 +460,24 @@ def duel_loop(rules: Rules, ahead: bool) -> Callable[..., int]:
         place: int,
         start: int,
     ) -> int:
-        # around whatever the loop cannot see through, numba would count references: two atomic operations
-        # a time
+        # without `borrowed`, numba would count references around calls that it cannot inline, which takes two
+        # atomic operations each time
         memory, state, theirs, ours = borrowed(memory), borrowed(state), borrowed(theirs), borrowed(ours)
         hints, forecasts, charged = borrowed(hints), borrowed(forecasts), borrowed(charged)
         hinted, drawn = len(hints) > 0, len(ours) > 0
-        told = seen or not drawn
+        shown_draw = seen or not drawn
         for t in range(start, first + len(theirs)):
             if not has_room(memory):
                 return t
             u = ours[t - first] if drawn else 0.0
             a, b, forecast, shown = announce(memory, hints[t] if hinted else NO_HINT, u)
-            if told:
+            if shown_draw:
                 shown = forecast
             rise_zero, rise_one = 0.0, 0.0
             if foresee is not None:
-                rise_zero, rise_one = foresee(memory, a, b, forecast, told, depth)
+                rise_zero, rise_one = foresee(memory, a, b, forecast, shown_draw, depth)
             elif depth > 0:
-                rise_zero, rise_one = certificate_rises(memory, a, b, forecast, told)
+                rise_zero, rise_one = certificate_rises(memory, a, b, forecast, shown_draw)
             outcome = called(step, state, t - begin, shown, rise_zero, rise_one, theirs[t - first])
             forecasts[t] = forecast
             outcomes[t] = outcome
@@ -487,17 +493,17 @@ def duel_loop(rules: Rules, ahead: bool) -> Callable[..., int]:
 
 @cache
 def multiclass_loop(rules: MulticlassRules) -> Callable[..., int]:
-    """The loop of several classes, with the arguments of `duel_loop`; `ours` and `seen` are left alone.
+    """The loop of several classes, with the arguments of `duel_loop`; `ours` and `seen` are not used.
 
-    It writes no certificates, and returns at the next checkpoint. Only if it is `told`, the adversary learns
-    by how much each outcome would raise the certificate.
+    It writes no certificates, and returns at the next checkpoint. Only if it `tells_rises`, the adversary is
+    told by how much each outcome would raise the certificate.
     """
     has_room, announce, certificate_rises, point, settle = rules
 
     @compiled
     def loop(
         step: Any,
-        told: bool,
+        tells_rises: bool,
         memory: NDArray[Any],
         state: Floats,
         begin: int,
@@ -521,7 +527,7 @@ def multiclass_loop(rules: MulticlassRules) -> Callable[..., int]:
                 return t
             forecast = forecasts[t]
             frame = announce(memory, hints[t] if hinted else no_hint, forecast)
-            if told:
+            if tells_rises:
                 certificate_rises(memory, frame, forecast, rises)
             outcome = called(step, state, t - begin, forecast, rises, theirs[t - first])
             outcomes[t] = outcome

@@ -1,4 +1,4 @@
-"""What one game was worth: the errors of its forecasts, and the bounds they were promised to keep."""
+"""Measures of a single game: the errors of its forecasts, and the proven bounds that they have to keep."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from onlinecal.measures.summary import best_constant_brier, brier_score, summari
 from onlinecal.simulations.games.duel import Duel, play
 from onlinecal.simulations.games.players import Player, finite
 
-OF_WINDOWS = ("window", "window_certificate", "window_guarantee")
+WINDOW_FIELDS = ("window", "window_certificate", "window_guarantee")
 Labels = NDArray[np.int64]
 
 DISTANCE_BUDGET = 0.05
-"""Effort for the distance of several classes at budget 1: a second or two for ten thousand rounds."""
+"""The effort for the distance of several classes at budget 1: a second or two for ten thousand rounds."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a table of results, of two classes or of more; errors are sums over rounds.
+    """A line of a table of results, for two classes or more; errors are sums over rounds.
 
     Attributes
     ----------
@@ -37,16 +37,17 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     ece
         Expected calibration error, grouped by exact forecast: at least the distance to calibration.
     distance_lower, distance_upper
-        Where the distance to calibration lies.
+        Proven bounds on the distance to calibration.
     certificate, guarantee
-        The forecaster's running proof at the end, and what it cannot exceed; None where there is none.
+        The forecaster's certificate at the end, and the bound that it cannot exceed; None if there is none.
     brier, brier_constant
-        Sum of |p - y|^2 of the forecasts, and of the best constant forecast in hindsight.
+        The sum of |p - y|^2 of the forecasts, and of the best constant forecast in hindsight.
     seconds
-        Time taken to play and to measure.
+        The time taken to play and to measure.
     window, window_certificate, window_guarantee
-        Of how many rounds the forecaster also keeps a certificate, its proof for the last so many rounds, and
-        what that cannot exceed for any of them in a row; None where there is none.
+        The length of the window for which the forecaster also keeps a certificate, the certificate of the
+        last rounds, and the bound that the certificate of any such window cannot exceed; None if there is
+        none.
     """
 
     forecaster: str
@@ -72,16 +73,16 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def regret_bound(self) -> float:
-        """2 x the upper end of the distance to calibration."""
+        """Twice the upper end of the distance to calibration."""
         return 2.0 * self.distance_upper
 
     def record(self) -> dict[str, Any]:
-        """The game as a plain record, with what is derived from it."""
+        """The game as a plain record, with the regret and its bound."""
         fields = msgspec.structs.asdict(self)
         return {**fields, "regret": self.regret, "regret_bound": self.regret_bound}
 
     def broken_bounds(self) -> list[str]:
-        """Every inequality of the theory that this game did not keep, in words; empty if all is well."""
+        """Every inequality of the theory that this game broke, in words; empty if it kept all."""
         shared = [
             ("Brier regret", self.regret, "2 x distance to calibration", self.regret_bound),
             ("distance to calibration", self.distance_upper, "certificate", self.certificate),
@@ -91,7 +92,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
         return unkept([*shared, *self._own_bounds()], self.rounds)
 
     def _own_bounds(self) -> list[tuple[str, float | None, str, float | None]]:
-        """The inequalities that hold for games of this number of classes alone."""
+        """The inequalities that hold only for games of this number of classes."""
         return []
 
 
@@ -103,7 +104,7 @@ class Measured(Line, frozen=True, kw_only=True):
     ones
         How many outcomes were 1.
     bound
-        The closed form above the guarantee; None where there is none.
+        The closed form of a bound on the guarantee; None if there is none.
     """
 
     ones: int
@@ -123,10 +124,10 @@ class MeasuredMulticlass(Line, frozen=True, kw_only=True):
     classwise_ece
         The sum over classes of the binary errors, each grouped by the probability of its class.
     points
-        How many points rounds were charged to (or different forecasts made).
+        How many different points rounds were charged to; for recorded forecasts how many forecasts differ.
     largest_bias, bias_limit
-        The largest |bias| of a charged point in one class, and what it cannot exceed; None if nothing is
-        proven.
+        The largest |bias| of a charged point in one class, and the bound that it cannot exceed; None if
+        nothing is proven.
     """
 
     classes: int
@@ -146,7 +147,7 @@ class MeasuredMulticlass(Line, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """A game in full, for pictures of one run.
+    """A whole game round by round, for pictures of one run.
 
     Attributes
     ----------
@@ -179,40 +180,40 @@ def play_and_measure(
     n_checkpoints: int = 200,
     progress: Callable[[int], None] | None = None,
 ) -> Game:
-    """Play a game of so many rounds and measure it.
+    """Play a game of this number of rounds and measure it.
 
-    The seed is that of the forecaster's draws, budget and rtol are those of the distance. Of a reference
-    that answers after the outcome, the answers are measured.
+    `seed` is that of the forecaster's draws; `budget` and `rtol` are those of the distance. A reference,
+    which answers after the outcome, is measured by its answers.
     """
     begin = time.perf_counter()
     hinted, k = hints is not None, adversary.n_classes
     forecaster = player.build(rounds, seed, hinted, k)
     duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress, player.draw)
-    told: dict[str, Any] = {
+    known: dict[str, Any] = {
         "forecaster": player.spec,
         "adversary": adversary.name,
-        # 0 where it is not one number
+        # a seed that is not one number is recorded as 0
         "seed": adversary.seed if isinstance(adversary.seed, int) else 0,
         "certificate": finite(forecaster.certificate),
         "guarantee": finite(float(duel.guarantees[-1])),
-        **{name: getattr(forecaster, name, None) for name in OF_WINDOWS},
+        **{name: getattr(forecaster, name, None) for name in WINDOW_FIELDS},
     }
     if k is None:
-        told["bound"] = player.bound(rounds, hinted)
+        known["bound"] = player.bound(rounds, hinted)
     else:
-        # with hints a run may have a slack that no setting names
-        unslacked = told["guarantee"] is not None and getattr(forecaster, "slack", None) is None
-        told["bias_limit"] = 1.0 - 1.0 / (2 * k - 2) if unslacked else None
+        # with hints a run may have a slack that its settings do not name
+        unslacked = known["guarantee"] is not None and getattr(forecaster, "slack", None) is None
+        known["bias_limit"] = 1.0 - 1.0 / (2 * k - 2) if unslacked else None
     forecasts = duel.charged if player.family.kind == "reference" else duel.forecasts
-    return _measured(forecasts, duel.outcomes, begin, duel, budget, rtol, told)
+    return _measured(forecasts, duel.outcomes, begin, duel, budget, rtol, known)
 
 
 def measure_recorded(
     forecasts: Floats, outcomes: NDArray[Any], name: str, stream: str, *, budget: float = 1.0
 ) -> Game:
     """Measure forecasts that someone else made for a stream, of shape (T,), or with k classes (T, k)."""
-    told = {"forecaster": name, "adversary": stream}
-    return _measured(forecasts, outcomes, time.perf_counter(), None, budget, 0.0, told)
+    known = {"forecaster": name, "adversary": stream}
+    return _measured(forecasts, outcomes, time.perf_counter(), None, budget, 0.0, known)
 
 
 def _measured(
@@ -222,27 +223,27 @@ def _measured(
     duel: Duel | None,
     budget: float,
     rtol: float,
-    told: Mapping[str, Any],
+    known: Mapping[str, Any],
 ) -> Game:
     look_ahead = None if duel is None else duel.charged
     kind: type[Line]
     if forecasts.ndim == 2:
-        found = multiclass_errors(forecasts, outcomes, look_ahead, budget)
+        errors = multiclass_errors(forecasts, outcomes, look_ahead, budget)
         kind, witness = MeasuredMulticlass, None
     else:
         kind = Measured
-        found, witness = summarize(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
-        ends = found.pop("distance_low"), found.pop("distance_high")
-        found["distance_lower"], found["distance_upper"] = ends
-        found["ones"] = int(found["ones"])
-    measured = kind(**found, **told, seconds=time.perf_counter() - begin)
+        errors, witness = summarize(forecasts, outcomes, look_ahead=look_ahead, budget=budget, rtol=rtol)
+        ends = errors.pop("distance_low"), errors.pop("distance_high")
+        errors["distance_lower"], errors["distance_upper"] = ends
+        errors["ones"] = int(errors["ones"])
+    measured = kind(**errors, **known, seconds=time.perf_counter() - begin)
     return Game(forecasts, outcomes, duel, measured, witness)
 
 
 def multiclass_errors(
     forecasts: Floats, outcomes: Labels, look_ahead: Floats | None, budget: float
 ) -> dict[str, Any]:
-    """What is measured of class probabilities (T, k), by the names of `MeasuredMulticlass`."""
+    """The measures of class probabilities (T, k), by the names of `MeasuredMulticlass`."""
     rounds, k = forecasts.shape
     distance = multiclass_calibration_distance(
         forecasts, outcomes, look_ahead=look_ahead, budget=DISTANCE_BUDGET * budget
@@ -276,7 +277,7 @@ def biases_of(points: Floats, outcomes: Labels) -> tuple[Floats, Floats, Labels]
 
 
 def brier_scores(forecasts: Floats, outcomes: Labels) -> tuple[float, float]:
-    """Sum over rounds of |p - y|_2^2, of the forecasts and of the best constant; both add up over classes."""
+    """The sum over rounds of |p - y|_2^2 for the forecasts, and for the best constant forecast."""
     hits = [outcomes == c for c in range(forecasts.shape[1])]
     constants = (best_constant_brier(len(outcomes), int(hit.sum())) for hit in hits)
     return sum(map(brier_score, forecasts.T, hits)), sum(constants)

@@ -1,13 +1,12 @@
-"""The catalogues of forecasters, also of those from files of one's own, and the way from a spec to a player.
+"""The catalogues of forecasters, also from files of one's own: from spec strings to players.
 
-Those of several classes are the library's and two baselines, of which nothing is promised in every game.
+Specs are written like those of adversaries. Each player knows the bound that was proven for it, as a formula
+for tables and plots. The forecasters of several classes are the library's and two baselines, for which
+nothing is proven that holds in every game.
 
-Specs are written like those of adversaries. Each player knows the bound that was proven for it, as a
-formula for tables and plots.
-
-Such a file calls `simulations.games.players.register` and `adversaries.register`. It becomes a module under
-a name that depends on its path alone, so that every process, today and tomorrow, finds the same functions
-in it and loops compiled with them can be kept on disk.
+A file of one's own calls `simulations.games.players.register` and `adversaries.register`. It becomes a module
+with a name that depends only on its path. So every process, today and tomorrow, finds the same functions in
+it, and loops that are compiled with them can be kept on disk.
 """
 
 from __future__ import annotations
@@ -43,79 +42,79 @@ from onlinecal.forecasters.simplex.guarantees import MOST_CELLS as MOST_SIMPLEX_
 from onlinecal.forecasters.simplex.input import MOST_SLACK as MOST_SIMPLEX_SLACK
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
 from onlinecal.forecasters.simplex.run import SimplexRun
-from onlinecal.simulations.games.duel import DRAWS
+from onlinecal.simulations.games.duel import DRAW_CHOICES
 
-Settings = Mapping[str, Any]
+SettingValues = Mapping[str, Any]
 Playable = GridForecaster | baselines.Baseline
-OUR_DRAWS = 1
-"""Set beside the seed of a game for the forecaster's draws: those of the adversary use the seed alone."""
+FORECASTER_DRAWS = 1
+"""Seeds of the forecaster's draws are the game's seed and this; the adversary's draws use the seed alone."""
 
-SLACK = Parameter("slack", 0.5, "how large a bias it lets pass", low=0.5, high=MOST_SLACK)
-RULE = Parameter("rule", "balanced", "which biases it keeps small", form=RULES)
-CELLS = Parameter("cells", None, "cells of its grid", low=1, high=MOST_CELLS, form="whole")
-MIDPOINT = Parameter("report", "midpoint", "the point of a cell it announces", form=REPORTS)
-LOWER = replace(MIDPOINT, default="lower")
-OWN_REPORT = replace(
-    MIDPOINT, default=None, about="the point of a cell it announces, instead of its grid's own"
+SLACK_SETTING = Parameter("slack", 0.5, "how large a bias it lets pass", low=0.5, high=MOST_SLACK)
+RULE_SETTING = Parameter("rule", "balanced", "which biases it keeps small", form=RULES)
+CELLS_SETTING = Parameter("cells", None, "cells of its grid", low=1, high=MOST_CELLS, form="whole")
+MIDPOINT_SETTING = Parameter("report", "midpoint", "the point of a cell it announces", form=REPORTS)
+LOWER_SETTING = replace(MIDPOINT_SETTING, default="lower")
+OWN_REPORT_SETTING = replace(
+    MIDPOINT_SETTING, default=None, about="the point of a cell it announces, instead of its grid's own"
 )
-WINDOW = Parameter(
+WINDOW_SETTING = Parameter(
     "window", None, "rounds that a certificate is also kept of", low=1, high=MOST_WINDOW, form="whole"
 )
-HINTS = Parameter(
+HINTS_SETTING = Parameter(
     "hints",
     None,
     "whether it is made for rounds with hints, by default if there are any",
     form=("true", "false"),
 )
-BASELINE_CELLS = replace(CELLS, high=MOST_BASELINE_CELLS)
-PRIOR = Parameter("prior", 1.0, "outcomes of each sort taken for granted", low=1e-9, high=1e9)
-DRAW = Parameter("draw", "hidden", "whether adversaries are shown what it draws", form=DRAWS)
+BASELINE_CELLS_SETTING = replace(CELLS_SETTING, high=MOST_BASELINE_CELLS)
+PRIOR_SETTING = Parameter("prior", 1.0, "outcomes of each sort taken for granted", low=1e-9, high=1e9)
+DRAW_SETTING = Parameter("draw", "hidden", "whether adversaries are shown what it draws", form=DRAW_CHOICES)
 
 
 @dataclass(frozen=True)
 class Family(Entry):
-    """One entry of the catalogue.
+    """An entry of the catalogue.
 
     Attributes
     ----------
     name, summary
-        In kebab-case as specs write it, and in one line what it does.
+        The name in kebab-case, as specs write it, and a line that says what the forecaster does.
     build
-        (settings, rounds, seed) -> a fresh forecaster. A setting `hints` is whether rounds may have hints. Of
-        several classes there is a setting `n_classes`, k.
+        Makes a fresh forecaster from (settings, rounds, seed). The setting `hints` says whether rounds may
+        have hints. With several classes there is a setting `n_classes`, k.
     parameters
-        What a spec may set.
+        The parameters that a spec may set.
     kind
         "deterministic", "randomised" (its rates hold while its draws are hidden), or a "reference" that
-        answers after the outcome: measured are its answers.
+        answers after the outcome, and is measured by these answers.
     rate
-        What is known of it, in a few words for tables.
+        What is known of its errors, in a few words for tables.
     source
-        Where it comes from.
+        Its origin: a paper, or "this library".
     square_of_factor
-        (settings) -> f, when the distance to calibration is proven to be at most sqrt(f T) in every game;
-        None where there is no such formula.
+        Gives f from the settings if it is proven that the distance to calibration is at most sqrt(f T) in
+        every game, and None if there is no such formula.
     """
 
-    build: Callable[[Settings, int, int], Any]
+    build: Callable[[SettingValues, int, int], Any]
     parameters: tuple[Parameter, ...] = ()
     kind: Literal["deterministic", "randomised", "reference"] = "deterministic"
     rate: str = ""
     source: str = "this library"
-    square_of_factor: Callable[[Settings], float | None] = lambda settings: None
+    square_of_factor: Callable[[SettingValues], float | None] = lambda settings: None
 
     @property
     def made_by(self) -> object:
-        """What builds it."""
+        """The function that builds its forecasters."""
         return self.build
 
 
 def _grid_family(
     name: str, summary: str, grid: Grid, rule: Rule, parameters: tuple[Parameter, ...], rate: str, source: str
 ) -> Family:
-    """Almost-One-Step-Ahead with this rule on such a grid, a uniform one for the window if there is one."""
+    """Almost-One-Step-Ahead with this rule on this grid; a window makes a uniform grid one for the window."""
 
-    def build(settings: Settings, rounds: int, seed: int) -> Playable:
+    def build(settings: SettingValues, rounds: int, seed: int) -> Playable:
         window = settings["window"]
         return AlmostOneStepAhead(
             horizon=rounds if grid == "uniform" and window is None else None,
@@ -123,17 +122,17 @@ def _grid_family(
             grid=grid,
             rule=settings.get("rule", rule),
             slack=settings.get("slack", 0.5),
-            # on a uniform grid, which hints need, midpoints keep its bound
+            # hints need a uniform grid, on which midpoints keep the bound
             report=settings["report"] or ("midpoint" if settings["hints"] else None),
             window=window,
             hints=settings["hints"],
         )
 
-    def square_of_factor(settings: Settings) -> float | None:
+    def square_of_factor(settings: SettingValues) -> float | None:
         sign = settings.get("rule", rule) == "sign"
         reach = 0.5 if settings["report"] in (None, "midpoint") else 1.0
         if grid == "uniform":
-            # 4 c d; the sign rule has 1.75^2 d
+            # the square is 4 c d T, and with the sign rule 1.75^2 d T
             bias = 1.75**2 / 4 if sign else float(settings["slack"])
             for_horizon = settings["cells"] is None and settings["window"] is None
             return 4.0 * bias * reach if for_horizon else None
@@ -145,7 +144,7 @@ def _grid_family(
         name,
         summary,
         build,
-        (*parameters, WINDOW, HINTS),
+        (*parameters, WINDOW_SETTING, HINTS_SETTING),
         rate=rate,
         source=source,
         square_of_factor=square_of_factor,
@@ -155,23 +154,24 @@ def _grid_family(
 def _randomised(name: str, summary: str, forecaster: Any, rate: str, source: str) -> Family:
     """A baseline on a grid that draws its forecasts."""
 
-    def build(settings: Settings, rounds: int, seed: int) -> Playable:
-        return forecaster(horizon=rounds, n_cells=settings["cells"], seed=(seed, OUR_DRAWS))
+    def build(settings: SettingValues, rounds: int, seed: int) -> Playable:
+        return forecaster(horizon=rounds, n_cells=settings["cells"], seed=(seed, FORECASTER_DRAWS))
 
-    return Family(name, summary, build, (BASELINE_CELLS, DRAW), "randomised", rate, source)
+    return Family(name, summary, build, (BASELINE_CELLS_SETTING, DRAW_SETTING), "randomised", rate, source)
 
 
-PAPER = "Arunachaleswaran, Collina, Roth & Shi (2024)"
+PAPER_SOURCE = "Arunachaleswaran, Collina, Roth & Shi (2024)"
 TWO_THIRDS = "E[ECE] ≤ T/(2m) + √((m+1)T), about 1.5 T^(2/3), while the draw is hidden"
 
 FAMILIES = (
     _grid_family(
-        "sign", "the paper's rule on a grid for T rounds", "uniform", "sign", (LOWER, CELLS),
-        "distance ≤ 1.75√T in every game", PAPER,
+        "sign", "the paper's rule on a grid for T rounds", "uniform", "sign",
+        (LOWER_SETTING, CELLS_SETTING), "distance ≤ 1.75√T in every game", PAPER_SOURCE,
     ),
     _grid_family(
         "balanced", "balanced biases on a grid for T rounds", "uniform", "balanced",
-        (SLACK, MIDPOINT, CELLS), "distance ≤ √T in every game", f"this library, after {PAPER}",
+        (SLACK_SETTING, MIDPOINT_SETTING, CELLS_SETTING), "distance ≤ √T in every game",
+        f"this library, after {PAPER_SOURCE}",
     ),
     Family(
         "graded", "balanced biases on a grid for T rounds that is finer in the middle",
@@ -180,16 +180,18 @@ FAMILIES = (
             grid="uniform" if settings["hints"] else "graded",
             slack=settings["slack"], window=settings["window"], hints=settings["hints"],
         ),
-        (SLACK, WINDOW, HINTS),
-        rate="distance ≤ √(T/2) + O(log T) in every game", source=f"this library, after {PAPER}",
+        (SLACK_SETTING, WINDOW_SETTING, HINTS_SETTING),
+        rate="distance ≤ √(T/2) + O(log T) in every game", source=f"this library, after {PAPER_SOURCE}",
     ),
     _grid_family(
         "nested", "no horizon: the grid doubles as rounds go by", "nested", "balanced",
-        (SLACK, OWN_REPORT, RULE), "distance ≤ √(3t) in every game, at every t", "this library",
+        (SLACK_SETTING, OWN_REPORT_SETTING, RULE_SETTING), "distance ≤ √(3t) in every game, at every t",
+        "this library",
     ),
     _grid_family(
-        "adaptive", "no horizon: the grid tunes itself", "adaptive", "balanced", (SLACK, MIDPOINT, RULE),
-        "distance ≤ √(3t) in every game, at every t", "this library",
+        "adaptive", "no horizon: the grid tunes itself", "adaptive", "balanced",
+        (SLACK_SETTING, MIDPOINT_SETTING, RULE_SETTING), "distance ≤ √(3t) in every game, at every t",
+        "this library",
     ),
     Family(
         "constant", "the same forecast in every round",
@@ -200,7 +202,7 @@ FAMILIES = (
     Family(
         "running-mean", "the share of ones so far",
         lambda settings, rounds, seed: baselines.RunningMean(settings["prior"]),
-        (PRIOR,),
+        (PRIOR_SETTING,),
         rate="distance √T without drift, of order T at worst", source="Laplace (1774)",
     ),
     Family(
@@ -232,15 +234,15 @@ FAMILIES = (
     ),
     Family(
         "u-calibrated", "the share of ones with imagined outcomes: follow the perturbed leader",
-        lambda settings, rounds, seed: baselines.UCalibratedForecaster(rounds, seed=(seed, OUR_DRAWS)),
-        (DRAW,), "randomised",
+        lambda settings, rounds, seed: baselines.UCalibratedForecaster(rounds, seed=(seed, FORECASTER_DRAWS)),
+        (DRAW_SETTING,), "randomised",
         "regret ≤ 2√(2T) under every proper loss in [0, 1], while the draw is hidden; distance of order T",
         "Kleinberg, Paes Leme, Schneider & Teng (2023)",
     ),
     Family(
         "two-choices", "a reference: names two neighbours, answers after the outcome",
         lambda settings, rounds, seed: baselines.PowerOfTwoChoices(rounds, settings["cells"]),
-        (BASELINE_CELLS,), "reference", "ECE ≤ T/(2m) + m + 1, about √(2T), after the outcome",
+        (BASELINE_CELLS_SETTING,), "reference", "ECE ≤ T/(2m) + m + 1, about √(2T), after the outcome",
         "Gupta & Ramdas (2022)",
     ),
     Family(
@@ -248,7 +250,8 @@ FAMILIES = (
         lambda settings, rounds, seed: OneStepAhead(
             rounds, settings["cells"], slack=settings["slack"], hints=settings["hints"]
         ),
-        (SLACK, CELLS, HINTS), "reference", "ECE ≤ (m - 1)/2, after the outcome", PAPER,
+        (SLACK_SETTING, CELLS_SETTING, HINTS_SETTING), "reference", "ECE ≤ (m - 1)/2, after the outcome",
+        PAPER_SOURCE,
     ),
 )  # fmt: skip
 
@@ -256,13 +259,13 @@ FAMILIES = (
 _CATALOGUE: Catalogue[Family] = Catalogue("forecaster", FAMILIES)
 
 
-SIMPLEX_SLACK = replace(SLACK, default=None, high=MOST_SIMPLEX_SLACK)
-SIMPLEX_CELLS = replace(CELLS, about="cells of its grid on a side", high=MOST_SIMPLEX_CELLS)
-SIMPLEX_REPORT = replace(MIDPOINT, default=None, form=SIMPLEX_REPORTS)
+SIMPLEX_SLACK_SETTING = replace(SLACK_SETTING, default=None, high=MOST_SIMPLEX_SLACK)
+SIMPLEX_CELLS_SETTING = replace(CELLS_SETTING, about="cells of its grid on a side", high=MOST_SIMPLEX_CELLS)
+SIMPLEX_REPORT_SETTING = replace(MIDPOINT_SETTING, default=None, form=SIMPLEX_REPORTS)
 
 
-def _simplex_run(settings: Settings, rounds: int, seed: int, grid: Any = "nested") -> SimplexRun:
-    """The library's forecaster of several classes, for so many rounds if it may have `cells`."""
+def _simplex_run(settings: SettingValues, rounds: int, seed: int, grid: Any = "nested") -> SimplexRun:
+    """The library's forecaster of several classes; if it has a setting `cells` it is made for the rounds."""
     window = settings.get("window")
     return SimplexAlmostOneStepAhead(
         settings["n_classes"], settings.get("cells"),
@@ -271,66 +274,69 @@ def _simplex_run(settings: Settings, rounds: int, seed: int, grid: Any = "nested
     ).new_run()  # fmt: skip
 
 
-OF_SEVERAL: Catalogue[Family] = Catalogue(
+MULTICLASS_CATALOGUE: Catalogue[Family] = Catalogue(
     "forecaster of several classes",
     (
         Family(
             "simplex", "on a grid for T rounds", _simplex_run,
-            (SIMPLEX_SLACK, SIMPLEX_CELLS, SIMPLEX_REPORT, WINDOW, HINTS),
+            (SIMPLEX_SLACK_SETTING, SIMPLEX_CELLS_SETTING, SIMPLEX_REPORT_SETTING, WINDOW_SETTING,
+             HINTS_SETTING),
         ),
         Family(
             "nested", "no horizon: the grid doubles as rounds go by", _simplex_run,
-            (SIMPLEX_SLACK, SIMPLEX_REPORT, HINTS),
+            (SIMPLEX_SLACK_SETTING, SIMPLEX_REPORT_SETTING, HINTS_SETTING),
         ),
         Family(
             "adaptive", "no horizon: the grid is finer where few points are in use",
-            partial(_simplex_run, grid="adaptive"), (SIMPLEX_SLACK, SIMPLEX_REPORT, HINTS),
+            partial(_simplex_run, grid="adaptive"),
+            (SIMPLEX_SLACK_SETTING, SIMPLEX_REPORT_SETTING, HINTS_SETTING),
         ),
         Family(
             "uniform", "all classes alike", lambda settings, rounds, seed: Baseline(settings["n_classes"]),
         ),
         Family(
             "frequencies", "how often each class came so far",
-            lambda settings, rounds, seed: Baseline(settings["n_classes"], settings["prior"]), (PRIOR,),
+            lambda settings, rounds, seed: Baseline(settings["n_classes"], settings["prior"]),
+            (PRIOR_SETTING,),
         ),
     ),
 )  # fmt: skip
-"""What they build is played by its `MulticlassRules`."""
+"""The forecasters of several classes; each of them has `MulticlassRules`, which play it."""
 
 
 class Baseline:
     """A forecaster whose memory is [prior, sum of (p - y) of each class..., rounds of each class...].
 
-    With prior 0 all classes are always equally likely. With a prior above 0 they are as frequent as they
-    have been, with so many imaginary rounds for each class: the running frequencies.
+    With prior 0 all classes are always equally likely. With a prior above 0 the forecasts are the running
+    frequencies, where each class has this many imaginary rounds more.
     """
 
     def __init__(self, n_classes: int, prior: float = 0.0) -> None:
         self.memory: NDArray[np.float64] = np.array([prior, *[0.0] * (2 * n_classes)])
-        self.rules = BASELINE
+        self.rules = BASELINE_RULES
 
     @property
     def certificate(self) -> float:
-        """NaN: nothing is proven as the game goes on."""
+        """NaN, since nothing is proven as the game goes on."""
         return math.nan
 
     def grow(self) -> None:
-        """Nothing grows."""
+        """Do nothing, since the memory always has room."""
 
     def promise(self, rounds: int) -> float:
-        """NaN: nothing is promised."""
+        """NaN, since nothing is promised."""
         return math.nan
 
 
 @kernel_part
 def has_room(memory: Floats) -> bool:
-    """Always."""
+    """True, since the memory never grows."""
     return True
 
 
 @kernel_part
 def announce(memory: Floats, hint: Floats, forecast: Floats) -> int:
-    """All alike, or the frequencies; hints are not heeded."""
+    """Write 1/k for each class, or the running frequencies, into `forecast`; hints are not used."""
     k, prior = len(forecast), memory[0]
     rounds = 0.0
     for c in range(k):
@@ -342,7 +348,7 @@ def announce(memory: Floats, hint: Floats, forecast: Floats) -> int:
 
 @kernel_part
 def certificate_rises(memory: Floats, frame: int, forecast: Floats, rising: Floats) -> None:
-    """By how much |sum of (p - y)|, summed over classes, would rise for each outcome."""
+    """Write how much |sum of (p - y)|, summed over classes, would rise for each outcome into `rising`."""
     k = len(forecast)
     for outcome in range(k):
         rising[outcome] = 0.0
@@ -353,7 +359,7 @@ def certificate_rises(memory: Floats, frame: int, forecast: Floats, rising: Floa
 
 @kernel_part
 def point(memory: Floats, frame: int, forecast: Floats, outcome: int, charged: Floats) -> None:
-    """The round is charged to its forecast."""
+    """Charge the round to its forecast."""
     for c in range(len(forecast)):
         charged[c] = forecast[c]
 
@@ -368,8 +374,8 @@ def settle(memory: Floats, frame: int, forecast: Floats, outcome: int) -> None:
     memory[1 + k + outcome] += 1.0
 
 
-BASELINE = MulticlassRules(has_room, announce, certificate_rises, point, settle)
-"""The rules of both."""
+BASELINE_RULES = MulticlassRules(has_room, announce, certificate_rises, point, settle)
+"""The rules of `Baseline`, with and without a prior."""
 
 
 @dataclass(frozen=True)
@@ -379,37 +385,37 @@ class Player:
     Attributes
     ----------
     spec
-        In canonical form: the settings that differ from the defaults, in its order.
+        The spec in canonical form: the settings that differ from the defaults, in the family's order.
     family
-        Its entry of the catalogue.
+        Its entry in the catalogue.
     settings
-        Every parameter's value.
+        The value of every parameter.
     """
 
     spec: str
     family: Family
-    settings: Settings
+    settings: SettingValues
 
     @classmethod
     def read(cls, catalogue: Catalogue[Family], spec: str) -> Self:
-        """What a spec describes; ValueError for anything unknown, with a list of what is known."""
+        """The player that a spec describes; ValueError for anything unknown, with a list of what is known."""
         family, settings = catalogue.read(spec)
         return cls(family.spec_of(settings), family, settings)
 
-    def made_for(self, hinted: bool) -> Settings:
-        """The settings for games with hints, or without; ValueError if hints=false does not go with them."""
+    def made_for(self, hinted: bool) -> SettingValues:
+        """The settings for games with or without hints; ValueError for games with hints if hints=false."""
         if "hints" not in self.settings:
             return self.settings
-        said = self.settings["hints"]
-        if hinted and said == "false":
-            raise ValueError(f"{self.spec}: hints=false does not go with an adversary that gives hints")
-        hints = hinted or said == "true" or (said is None and self.settings.get("report") == "hint")
+        asked = self.settings["hints"]
+        if hinted and asked == "false":
+            raise ValueError(f"{self.spec}: hints must be true for an adversary that gives hints, got false")
+        hints = hinted or asked == "true" or (asked is None and self.settings.get("report") == "hint")
         return {**self.settings, "hints": hints}
 
     def build(self, rounds: int, seed: int = 0, hinted: bool = False, n_classes: int | None = None) -> Any:
-        """A fresh forecaster for so many rounds, with hints or not; a randomised one draws from this seed.
+        """A fresh forecaster for this number of rounds, with or without hints; the seed is that of its draws.
 
-        ValueError if its settings do not go with the game.
+        Raises ValueError if its settings do not go with the game.
         """
         settings = self.made_for(hinted)
         if n_classes is not None:
@@ -435,8 +441,8 @@ class Player:
     def bound(self, rounds: int, hinted: bool = False) -> float | None:
         """The value of `bound_label`, a sum over rounds; without a formula the forecaster's own guarantee.
 
-        That of games with hints also where it is above the formula: on uniform grids hints cost up to 1
-        (Theorem 7a). None for a forecaster of which nothing is proven that holds for every game.
+        For games with hints it is the larger of both, since hints cost up to 1 on uniform grids (Theorem 7a).
+        It is None if nothing is proven that holds for every game.
         """
         factor = self.family.square_of_factor(self.settings)
         formula = None if factor is None else math.sqrt(factor * rounds)
@@ -448,7 +454,7 @@ class Player:
 
 
 def finite(bound: float) -> float | None:
-    """A bound as tables keep it: None where there is none."""
+    """A bound as tables keep it: NaN, which stands for no bound, becomes None."""
     return None if math.isnan(bound) else bound
 
 
@@ -463,7 +469,7 @@ def register(family: Family) -> None:
     Raises
     ------
     ValueError
-        If the name is not in kebab-case, or belongs to the library or to somebody else.
+        If the name is not in kebab-case, or belongs to the library or to another family.
     """
     _CATALOGUE.add(family)
 
@@ -487,7 +493,7 @@ def create(spec: str) -> Player:
     """
     player = Player.read(_CATALOGUE, spec)
     if player.settings.get("rule") == "sign" and "slack" in split_spec(spec, _CATALOGUE.noun)[1]:
-        raise ValueError(f"{player.family.name}: slack belongs to the balanced rule, not to rule=sign")
+        raise ValueError(f"{player.family.name}: slack is for rule=balanced, got rule=sign")
     return player
 
 
@@ -499,7 +505,7 @@ def create_player(spec: str) -> Player:
     >>> create_player("simplex:slack=1.0").spec
     'simplex:slack=1'
     """
-    return Player.read(OF_SEVERAL, spec)
+    return Player.read(MULTICLASS_CATALOGUE, spec)
 
 
 _NAME = re.compile(r"[\w-]+")
@@ -508,22 +514,22 @@ _owners: dict[str, str] = {}
 
 
 def load(path: Path | str) -> ModuleType:
-    """Execute a file as a module, once per process and state of the file; the module.
+    """Execute a file as a module, once per process and state of the file, and return the module.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no Python file, or if executing it raises an exception: the message has the line.
+        If it is not a Python file, or if executing it raises an exception; the error names the line.
     """
     file = Path(path).resolve()
     if not file.is_file():
         raise FileNotFoundError(f"no such file: {path}")
     if file.suffix != ".py":
-        raise ValueError(f"{path} is no Python file: its name must end in .py")
+        raise ValueError(f"{path} is not a Python file: its name must end in .py")
     stem = re.sub(r"\W", "_", file.stem)
-    # the same in every process
+    # the name is the same in every process
     name = f"onlinecal_own_{stem}_{zlib.crc32(str(file).encode()):08x}"
     checksum = zlib.crc32(file.read_bytes())
     if _checksums.get(name) == checksum:
@@ -545,7 +551,7 @@ def load(path: Path | str) -> ModuleType:
 
 
 def load_all(paths: Iterable[Path | str]) -> None:
-    """Load every file, in this order; errors as from `load`."""
+    """Load every file, in this order; raises what `load` raises."""
     for path in paths:
         load(path)
 
@@ -557,7 +563,7 @@ def checksum(*specs: str) -> int:
 
 
 def _line(error: Exception, file: Path) -> int | str:
-    """The file's line that an exception came from."""
+    """The line of the file from which an exception came."""
     if isinstance(error, SyntaxError) and error.lineno is not None:
         return error.lineno
     inside = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]

@@ -1,7 +1,7 @@
-"""The pictures: each one is prepared as a table, drawn from that table, and written next to it.
+"""The pictures of simulations: each one is drawn from a table, and written next to that table.
 
-A figure has two functions, `prepare(...)` -> table of the numbers to be drawn, and `draw(table)` ->
-matplotlib figure, which looks at nothing but that table.
+A picture has two functions. `prepare(...)` makes the table of the numbers to be drawn. `draw(table)` makes
+the figure of matplotlib, and looks at nothing but that table.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Drawing(NamedTuple):
-    """A figure: what prepares the table of its numbers, and what draws that table alone."""
+    """A picture: the function that prepares the table of its numbers, and the one that draws this table."""
 
     prepare: Callable[..., pl.DataFrame]
     draw: Callable[[pl.DataFrame], Figure]
 
-    def write(self, stem: Path, *given: Any, **chosen: Any) -> Path:
-        """Prepare the table, draw it and write both, see `write_figure`; the path of the PNG."""
+    def write(self, stem: Path, *numbers: Any, **options: Any) -> Path:
+        """Prepare the table, draw it and write both, as `write_figure` does; returns the path of the PNG."""
         from onlinecal.plots.style import write_figure
 
-        table = self.prepare(*given, **chosen)
+        table = self.prepare(*numbers, **options)
         return write_figure(self.draw(table), table, stem)

@@ -17,14 +17,14 @@ from onlinecal.simulations.experiments import DRIFTS
 from onlinecal.simulations.plots import Drawing
 
 GAPS = ("mean_gap", "worst_gap")
-MEASURES = (*GAPS, "loss_change")
-TITLES = {
+DRAWN_MEASURES = (*GAPS, "loss_change")
+MEASURE_TITLES = {
     "mean_gap": "mean gap over the losses",
     "worst_gap": "worst gap over the losses",
     "loss_change": "loss that comes, less that of “as given”",
 }
 
-METHODS = {
+METHOD_LOOKS = {
     "none": style.Look(style.OKABE_ITO[1], marker="o"),
     "temperature": style.Look(style.OKABE_ITO[2], marker="s"),
     "vector scaling": style.Look(style.OKABE_ITO[5], marker="D"),
@@ -35,7 +35,7 @@ METHODS = {
     "chance": style.Look(style.QUIET, (0, (4, 1.5)), ""),
 }
 """In the order of keys; colours as of `plots/recalibration/decisions.py`, markers for those who see none."""
-CALLED = {"none": "as given", "chance": "perfect probabilities (dashed)"}
+METHOD_WORDS = {"none": "as given", "chance": "perfect probabilities (dashed)"}
 
 
 def summary(rows: pl.DataFrame, pair: Sequence[str], by: Sequence[str]) -> pl.DataFrame:
@@ -48,8 +48,10 @@ def summary(rows: pl.DataFrame, pair: Sequence[str], by: Sequence[str]) -> pl.Da
     wide = rows.join(none, on=["split", *pair], how="left").with_columns(
         (pl.col("loss") - pl.col("of_none")).alias("loss_change")
     )
-    told = ("file", "n_losses", "n_actions", "n_fit", "n_test")
-    long = wide.unpivot([*MEASURES, "loss"], index=[*by, "method", *told], variable_name="measure")
+    same_in_all = ("file", "n_losses", "n_actions", "n_fit", "n_test")
+    long = wide.unpivot(
+        [*DRAWN_MEASURES, "loss"], index=[*by, "method", *same_in_all], variable_name="measure"
+    )
     value = pl.col("value")
     return long.group_by([*by, "method", "measure"], maintain_order=True).agg(
         value.mean().alias("mean"),
@@ -64,15 +66,17 @@ def summary(rows: pl.DataFrame, pair: Sequence[str], by: Sequence[str]) -> pl.Da
 
 def draw_key(figure: Figure, table: pl.DataFrame) -> list[str]:
     """Name the methods of a table in their colours; they come back in that order."""
-    found = set(table["method"].to_list())
-    names = [name for name in METHODS if name in found]
-    style.colour_key(figure, [(CALLED.get(name, name), METHODS[name].colour) for name in names], inches=0.72)
+    present = set(table["method"].to_list())
+    names = [name for name in METHOD_LOOKS if name in present]
+    style.colour_key(
+        figure, [(METHOD_WORDS.get(name, name), METHOD_LOOKS[name].colour) for name in names], inches=0.72
+    )
     return names
 
 
 def line(axis: Axes, name: str, x: Sequence[float], rows: pl.DataFrame) -> None:
     """A method's means with bars from the lowest split to the highest."""
-    look, ours = METHODS[name], name == "decision"
+    look, ours = METHOD_LOOKS[name], name == "decision"
     mean = rows["mean"].to_numpy()
     reach = [mean - rows["low"].to_numpy(), rows["high"].to_numpy() - mean]
     axis.errorbar(
@@ -92,11 +96,11 @@ def gap_axis(axis: Axes) -> None:
 
 def sampled(table: pl.DataFrame, rows: str | None = None) -> str:
     """What the numbers are of, for the line below the headline: rows, splits and losses."""
-    one = table.row(0, named=True)
-    rows = rows or f"{one['n_fit']:,} rows fitted, {one['n_test']:,} tested"
+    first = table.row(0, named=True)
+    rows = rows or f"{first['n_fit']:,} rows fitted, {first['n_test']:,} tested"
     return (
-        f"{one['file']}: {rows}; mean and span of {one['n_splits']} random splits; "
-        f"{one['n_losses']} Gaussian losses"
+        f"{first['file']}: {rows}; mean and span of {first['n_splits']} random splits; "
+        f"{first['n_losses']} Gaussian losses"
     )
 
 
@@ -117,20 +121,20 @@ def draw_counts(table: pl.DataFrame) -> Figure:
     methods = draw_key(figure, table)
     for panel, measure in enumerate(GAPS):
         axis = figure.add_axes((0.065 + 0.49 * panel, 0.13, 0.435, 0.66))
-        mine = table.filter(measure=measure)
+        of_measure = table.filter(measure=measure)
         for number, name in enumerate(methods):
-            one = mine.filter(method=name).sort("count")
+            means = of_measure.filter(method=name).sort("count")
             aside = 0.0 if name == "chance" else 0.07 * (number - (len(methods) - 2) / 2)
-            line(axis, name, [counts.index(count) + aside for count in one["count"]], one)
+            line(axis, name, [counts.index(count) + aside for count in means["count"]], means)
         gap_axis(axis)
         axis.set_xticks(range(len(counts)), map(str, counts))
         axis.xaxis.set_minor_locator(NullLocator())
-        axis.set(xlabel=what, title=TITLES[measure])
+        axis.set(xlabel=what, title=MEASURE_TITLES[measure])
         axis.grid(visible=False, axis="x")
     return figure
 
 
-SEVERITY = ("drift", "severity")
+SEVERITY_COLUMNS = ("drift", "severity")
 
 
 @style.in_house_style
@@ -148,13 +152,13 @@ def draw_drift(table: pl.DataFrame) -> Figure:
     axes = figure.subplots(3, 3, sharex="col", sharey="row", gridspec_kw=edges)
     for column, drift in enumerate(table["drift"].unique(maintain_order=True)):
         kind = DRIFTS[drift]
-        for row, measure in enumerate(MEASURES):
+        for row, measure in enumerate(DRAWN_MEASURES):
             axis: Axes = axes[row][column]
             axis.axvline(kind.clean, color="#cfcfcf", lw=4, zorder=1)
-            mine = table.filter(drift=drift, measure=measure)
+            of_panel = table.filter(drift=drift, measure=measure)
             for name in methods:
-                one = mine.filter(method=name).sort("severity")
-                line(axis, name, one["severity"].to_list(), one)
+                means = of_panel.filter(method=name).sort("severity")
+                line(axis, name, means["severity"].to_list(), means)
             if kind.logarithmic:
                 axis.set_xscale("log")
                 axis.xaxis.set_minor_locator(NullLocator())
@@ -163,7 +167,7 @@ def draw_drift(table: pl.DataFrame) -> Figure:
                 axis.axhline(0, color=style.INK, lw=0.8, zorder=2)
                 axis.set_xlabel(kind.axis)
             if column == 0:
-                axis.set_ylabel(TITLES[measure].removesuffix(" over the losses").replace(", ", ",\n"))
+                axis.set_ylabel(MEASURE_TITLES[measure].removesuffix(" over the losses").replace(", ", ",\n"))
             if row == 0:
                 axis.set_title(kind.title)
     for row in range(len(GAPS)):
@@ -171,9 +175,12 @@ def draw_drift(table: pl.DataFrame) -> Figure:
     return figure
 
 
-LINES = {"full steps": style.OKABE_ITO[1], "shrunk steps": style.OKABE_ITO[0]}
-FLAT = {"Dirichlet": (style.OKABE_ITO[3], (0, (6, 1.5, 1.2, 1.5))), "chance": (style.QUIET, (0, (1.2, 1.2)))}
-BEFORE = -2.6
+STEP_COLOURS = {"full steps": style.OKABE_ITO[1], "shrunk steps": style.OKABE_ITO[0]}
+FLAT_LOOKS = {
+    "Dirichlet": (style.OKABE_ITO[3], (0, (6, 1.5, 1.2, 1.5))),
+    "chance": (style.QUIET, (0, (1.2, 1.2))),
+}
+BEFORE_PLACE = -2.6
 """Where the probabilities as given are drawn."""
 
 
@@ -195,55 +202,57 @@ def draw_steps(table: pl.DataFrame) -> Figure:
         "Solid: tested rows, dashed: fitted rows.",
     )
     key = [
-        ("full steps, as in the paper", LINES["full steps"]),
-        ("shrunk steps, the default (dot: where its folds stop)", LINES["shrunk steps"]),
-        ("Dirichlet (dash-dotted)", FLAT["Dirichlet"][0]),
-        ("perfect probabilities (dotted)", FLAT["chance"][0]),
+        ("full steps, as in the paper", STEP_COLOURS["full steps"]),
+        ("shrunk steps, the default (dot: where its folds stop)", STEP_COLOURS["shrunk steps"]),
+        ("Dirichlet (dash-dotted)", FLAT_LOOKS["Dirichlet"][0]),
+        ("perfect probabilities (dotted)", FLAT_LOOKS["chance"][0]),
     ]
     style.colour_key(figure, key)
-    for place, measure in enumerate(MEASURES):
+    for place, measure in enumerate(DRAWN_MEASURES):
         axis = figure.add_axes((0.052 + 0.328 * place, 0.105, 0.275, 0.685))
         _panel(axis, table.filter(measure=measure), measure)
-        axis.set_title(TITLES[measure])
+        axis.set_title(MEASURE_TITLES[measure])
     return figure
 
 
 def _panel(axis: Axes, table: pl.DataFrame, measure: str) -> None:
     rounds = int(style.highest(table["step"]))
-    axis.set(xlim=(1.5 * BEFORE, rounds * 1.02), xlabel="round")
+    axis.set(xlim=(1.5 * BEFORE_PLACE, rounds * 1.02), xlabel="round")
     if measure == "loss_change":
         axis.axhline(0, color=style.INK, lw=0.8, zorder=2)
-    for method, (colour, dots) in FLAT.items():
+    for method, (colour, dots) in FLAT_LOOKS.items():
         if measure == "loss_change" and method == "chance":
             continue
         flat = float(table.filter(method=method, part="test")["mean"][0])
         axis.plot([0, rounds], [flat, flat], color=colour, ls=dots, lw=1.6, zorder=3)
-    for method, colour in LINES.items():
+    for method, colour in STEP_COLOURS.items():
         for part, dashes, width in (("fit", (0, (4, 1.5)), 1.3), ("test", "-", 2.2)):
-            one = table.filter(method=method, part=part).sort("step")
-            x, mean, low, high = (one[name].to_numpy() for name in ("step", "mean", "low", "high"))
+            means = table.filter(method=method, part=part).sort("step")
+            x, mean, low, high = (means[name].to_numpy() for name in ("step", "mean", "low", "high"))
             axis.plot(x, mean, color=colour, ls=dashes, lw=width, zorder=4)
             if part == "test":
                 axis.fill_between(x, low, high, color=colour, alpha=0.16, lw=0, zorder=2)
     if measure != "loss_change":
         before = float(table.filter(method="none", part="test")["mean"][0])
-        axis.scatter([BEFORE], [before], s=46, color=style.INK, edgecolor="white", zorder=5)
+        axis.scatter([BEFORE_PLACE], [before], s=46, color=style.INK, edgecolor="white", zorder=5)
         look: Any = {"va": "center", "fontsize": 8.5, "color": style.INK, "path_effects": style.HALO}
-        style.near(axis, "as given", (BEFORE, before), (8, 0), **look)
+        style.near(axis, "as given", (BEFORE_PLACE, before), (8, 0), **look)
         gap_axis(axis)
     # where the folds of the default end, on the line of the tested rows
     kept = float(table["kept"][0])
-    one = table.filter(method="shrunk steps", part="test").sort("step")
-    height = float(np.interp(kept, one["step"].to_numpy(), one["mean"].to_numpy()))
-    axis.scatter([kept], [height], s=60, color=LINES["shrunk steps"], edgecolor="white", lw=1.2, zorder=6)
+    means = table.filter(method="shrunk steps", part="test").sort("step")
+    height = float(np.interp(kept, means["step"].to_numpy(), means["mean"].to_numpy()))
+    axis.scatter(
+        [kept], [height], s=60, color=STEP_COLOURS["shrunk steps"], edgecolor="white", lw=1.2, zorder=6
+    )
     axis.set_xticks([tick for tick in axis.get_xticks() if 0 <= tick <= rounds])
 
 
-COUNTS = Drawing(prepare_counts, draw_counts)
-FIGURES = {
+COUNTS_DRAWING = Drawing(prepare_counts, draw_counts)
+EXPERIMENT_FIGURES = {
     "steps": Drawing(prepare_steps, draw_steps),
-    "actions": COUNTS,
-    "classes": COUNTS,
-    "drift": Drawing(partial(summary, pair=SEVERITY, by=SEVERITY), draw_drift),
+    "actions": COUNTS_DRAWING,
+    "classes": COUNTS_DRAWING,
+    "drift": Drawing(partial(summary, pair=SEVERITY_COLUMNS, by=SEVERITY_COLUMNS), draw_drift),
 }
 """The figures by name."""

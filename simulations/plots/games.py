@@ -1,4 +1,4 @@
-"""Games that were played together, evaluations, and the worst game of all: pictures that show each in full.
+"""Pictures of single games in full: games that were played together, and the worst game of all.
 
 A film shows the bias table under attack: alpha(v) of every value v as the game goes on, and six frames of it.
 alpha(v) is the sum of (v - y) over the rounds charged to v: what is above the frequency of ones is in blue,
@@ -20,22 +20,21 @@ from matplotlib.ticker import MaxNLocator
 
 from onlinecal.measures import calibration_distance
 from onlinecal.plots import over_rounds, reliability_diagram, style
-from onlinecal.simulations.evaluation import CALIBRATED, Evaluation
 from onlinecal.simulations.games import players
 from onlinecal.simulations.games.measuring import Game, MeasuredMulticlass
 from onlinecal.simulations.plots import Drawing
-from onlinecal.simulations.plots.multiclass import DISTANCE, TRIANGLE
-from onlinecal.simulations.plots.sweeps import TRAJECTORIES, lines_of
+from onlinecal.simulations.plots.multiclass import DISTANCE_DRAWING, TRIANGLE_DRAWING
+from onlinecal.simulations.plots.sweeps import TRAJECTORIES
 from onlinecal.simulations.sweeps.results import course_of, results_table
 from onlinecal.simulations.worst.enumeration import Enumeration, replay
 from onlinecal.tables.writing import write_table
 from onlinecal.texts import number
 
 
-def of_games(data: Callable[[Game], pl.DataFrame]) -> Callable[[Sequence[Game]], pl.DataFrame]:
+def of_games(numbers_of: Callable[[Game], pl.DataFrame]) -> Callable[[Sequence[Game]], pl.DataFrame]:
     """What prepares the table of several games: forecaster, adversary, and the columns of `data` for each."""
     return lambda games: pl.concat(
-        reliability_diagram.named(data(game), game.measured.forecaster, game.measured.adversary)
+        reliability_diagram.named(numbers_of(game), game.measured.forecaster, game.measured.adversary)
         for game in games
     )
 
@@ -107,70 +106,11 @@ def draw_frame(axis: Axes, frame: pl.DataFrame, limit: float) -> None:
     axis.plot([forecast], [-1.22 * limit], marker="^", ms=5, color=style.INK, zorder=4, clip_on=False)
 
 
-PROOFS = {"certificate": style.Look(style.QUIET), "guarantee": style.Look(style.INK)}
-"""The columns that only a calibrated method has, and their looks."""
-
-
-def prepare_running(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
-    """Columns panel, method, round, distance, certificate, guarantee: averages over the rounds so far."""
-    kinds = {"certificate": pl.Float64, "guarantee": pl.Float64}
-    parts = [
-        pl.DataFrame(
-            {
-                "panel": f"{one.score.stream}: {one.score.model}",
-                "method": one.score.method,
-                "round": one.checkpoints,
-                "distance": over_rounds.running_distance_data(
-                    one.game.forecasts, one.game.outcomes, rounds=one.checkpoints
-                )["upper"],
-                "certificate": one.certificates or None,
-                "guarantee": one.guarantees or None,
-            },
-            schema_overrides=kinds,
-        )
-        for one in evaluations
-    ]
-    return pl.concat(parts).with_columns(pl.col(*PROOFS) / pl.col("round"))
-
-
-@style.in_house_style
-def draw_running(table: pl.DataFrame) -> Figure:
-    """A panel per stream and model: a line per method; certificate grey, guarantee black."""
-    names = table["panel"].unique(maintain_order=True).to_list()
-    methods = table["method"].unique(maintain_order=True).to_list()
-    look = style.looks(methods)
-    figure, axes = style.panels(names, [*look, *PROOFS], height=3.4)
-    style.headline(
-        figure,
-        "Distance to calibration so far",
-        "Average per round, upper end of the bracket. Grey: the certificate, proven as the stream runs. "
-        "Black: the guarantee.",
-    )
-    last = int(style.highest(table["round"]))
-    # everything but guarantees fits
-    top = 1.1 * max(over_rounds.later_height(table.select("round", "distance", "certificate")), 0.01)
-    for panel, axis in zip(names, axes, strict=True):
-        axis.set(xlim=(0, last), ylim=(0, top), xlabel="round t", ylabel="distance / t")
-        axis.locator_params(axis="x", nbins=5)
-        ends = {}
-        for method, part in lines_of(table, panel, "panel", "method"):
-            one, width = look[method], 2.2 if method == CALIBRATED else 1.4
-            axis.plot(part["round"], part["distance"], color=one.colour, ls=one.dashes, lw=width, zorder=3)
-            ends[method] = min(float(part["distance"][-1]), top), one
-            if part["certificate"].null_count() == 0:
-                for name, proof in PROOFS.items():
-                    axis.plot(part["round"], part[name], color=proof.colour, lw=1.6, zorder=2)
-                    ends[name] = min(float(part[name][-1]), top), proof
-        style.name_lines(axis, ends)
-    return figure
-
-
 RELIABILITY = Drawing(
     of_games(lambda game: reliability_diagram.reliability_data(game.forecasts, game.outcomes)),
     reliability_diagram.reliability_panels,
 )
-RUNNING = Drawing(prepare_running, draw_running)
-PICTURES = {
+GAME_PICTURES = {
     "reliability": RELIABILITY,
     "transport": Drawing(
         of_games(
@@ -188,7 +128,7 @@ PICTURES = {
 def write_games(games: Sequence[Game], folder: Path) -> list[Path]:
     """Write results.csv, the pictures of `PICTURES` and trajectories; the files to look at."""
     written = [write_table(results_table([game.measured for game in games]), folder / "results.csv")]
-    written += [picture.write(folder / name, games) for name, picture in PICTURES.items()]
+    written += [picture.write(folder / name, games) for name, picture in GAME_PICTURES.items()]
     if (course := _trajectories(games, "rounds")) is not None:
         written.append(TRAJECTORIES.write(folder / "trajectories", course))
     return written
@@ -199,12 +139,12 @@ def write_simplex_games(
 ) -> list[Path]:
     """Write results.csv, with three classes simplex_triangle, with shorter games simplex_distance."""
     measured = [*shorter, *(game.measured for game in games)]
-    table = pl.DataFrame([one.record() for one in measured], infer_schema_length=None)
+    table = pl.DataFrame([line.record() for line in measured], infer_schema_length=None)
     written = [write_table(table, folder / "results.csv")]
     if any(game.measured.classes == 3 for game in games):
-        written.append(TRIANGLE.write(folder / "simplex_triangle", games))
+        written.append(TRIANGLE_DRAWING.write(folder / "simplex_triangle", games))
     if shorter:
-        written.append(DISTANCE.write(folder / "simplex_distance", measured))
+        written.append(DISTANCE_DRAWING.write(folder / "simplex_distance", measured))
     if (course := _trajectories(games, "classes", "rounds")) is not None:
         written.append(write_table(course, folder / "trajectories.csv"))
     return written
@@ -216,7 +156,7 @@ def _trajectories(games: Sequence[Game], *sizes: str) -> pl.DataFrame | None:
     return pl.concat(parts) if parts else None
 
 
-WORST, FORECAST, WITNESS = style.OKABE_ITO[1], style.OKABE_ITO[0], style.OKABE_ITO[2]
+WORST_COLOUR, FORECAST_COLOUR, WITNESS_COLOUR = style.OKABE_ITO[1], style.OKABE_ITO[0], style.OKABE_ITO[2]
 
 
 def prepare_worst(enumeration: Enumeration) -> pl.DataFrame:
@@ -284,10 +224,10 @@ def _draw_growth(axis: Axes, table: pl.DataFrame, what: str) -> None:
     if proven:
         axis.plot(rounds, bound, color=style.INK, lw=1.8)
         ends[f"proven: {label or number(float(bound[-1]))}"] = float(bound[-1]), style.Look(style.INK)
-    axis.plot(rounds, mean, color=WORST, lw=1.2, ls=(0, (1.2, 1.2)), marker="o", ms=2.5)
-    axis.plot(rounds, worst, color=WORST, lw=2.0, marker="o", ms=5, mec="white", mew=0.7, zorder=4)
-    ends["mean of all"] = float(mean[-1]), style.Look(WORST)
-    ends[f"worst: {worst[-1] / math.sqrt(last):.3f}√T"] = float(worst[-1]), style.Look(WORST)
+    axis.plot(rounds, mean, color=WORST_COLOUR, lw=1.2, ls=(0, (1.2, 1.2)), marker="o", ms=2.5)
+    axis.plot(rounds, worst, color=WORST_COLOUR, lw=2.0, marker="o", ms=5, mec="white", mew=0.7, zorder=4)
+    ends["mean of all"] = float(mean[-1]), style.Look(WORST_COLOUR)
+    ends[f"worst: {worst[-1] / math.sqrt(last):.3f}√T"] = float(worst[-1]), style.Look(WORST_COLOUR)
     style.name_lines(axis, ends)
     axis.set_xlabel("number of rounds T")
     axis.set_ylabel(what)
@@ -300,15 +240,15 @@ def _draw_game(axis: Axes, table: pl.DataFrame, what: str) -> None:
     )
     last = int(rounds[-1])
     axis.set(xlim=(0.3, last + 0.7), ylim=(-0.12, 1.12), yticks=np.linspace(0, 1, 6))
-    axis.vlines(rounds, forecasts, witness, color=WITNESS, lw=2.2, alpha=0.35, zorder=2)
-    axis.step(rounds, forecasts, where="mid", color=FORECAST, lw=0.8, alpha=0.5, zorder=2)
+    axis.vlines(rounds, forecasts, witness, color=WITNESS_COLOUR, lw=2.2, alpha=0.35, zorder=2)
+    axis.step(rounds, forecasts, where="mid", color=FORECAST_COLOUR, lw=0.8, alpha=0.5, zorder=2)
     beside = np.where(outcomes > 0, 1.06, -0.06)
     axis.scatter(rounds, beside, marker="s", s=26, color=style.INK, zorder=3, label="outcome")
     axis.scatter(
-        rounds, forecasts, s=34, color=FORECAST, edgecolor="white", lw=0.7, zorder=5, label="forecast"
+        rounds, forecasts, s=34, color=FORECAST_COLOUR, edgecolor="white", lw=0.7, zorder=5, label="forecast"
     )
     axis.scatter(
-        rounds, witness, s=30, facecolor="white", edgecolor=WITNESS, lw=1.4, zorder=4,
+        rounds, witness, s=30, facecolor="white", edgecolor=WITNESS_COLOUR, lw=1.4, zorder=4,
         label="nearest calibrated sequence",
     )  # fmt: skip
     axis.set_title(f"{what} {table['worst'][-1]:.4g}: {table['sequence'][-1]}", fontsize=10)

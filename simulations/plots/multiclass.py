@@ -24,7 +24,7 @@ from onlinecal.simulations.plots.sweeps import draw_band, lines_of
 
 def prepare_distance(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:
     """A row per game: forecaster, adversary, classes, rounds, lower, upper, certificate, guarantee."""
-    table = pl.DataFrame([one.record() for one in measured], infer_schema_length=None)
+    table = pl.DataFrame([line.record() for line in measured], infer_schema_length=None)
     return table.select(
         "forecaster",
         "adversary",
@@ -64,12 +64,20 @@ def draw_simplex_distance(table: pl.DataFrame) -> Figure:
         axis.minorticks_off()
         ends, promised = {}, {}
         for name, part in lines_of(shown, k, "classes", "forecaster"):
-            one, proven = look[name], part["certificate"].null_count() == 0
+            line_look, proven = look[name], part["certificate"].null_count() == 0
             width = 1.6 if proven else 0.9
-            ends[name] = draw_band(axis, part, one, 0.2, ls="-", marker="o", ms=3.2, lw=width), one
+            ends[name] = (
+                draw_band(axis, part, line_look, 0.2, ls="-", marker="o", ms=3.2, lw=width),
+                line_look,
+            )
             if part["guarantee"].null_count() == 0:
                 axis.plot(
-                    part["rounds"], part["guarantee"], color=one.text, lw=1.7, ls=(0, (5, 1.6)), zorder=4
+                    part["rounds"],
+                    part["guarantee"],
+                    color=line_look.text,
+                    lw=1.7,
+                    ls=(0, (5, 1.6)),
+                    zorder=4,
                 )
                 promised[name] = part
         if promised:
@@ -79,7 +87,7 @@ def draw_simplex_distance(table: pl.DataFrame) -> Figure:
     return figure
 
 
-def _write_theory(axis: Axes, part: pl.DataFrame, k: int, one: style.Look | None) -> None:
+def _write_theory(axis: Axes, part: pl.DataFrame, k: int, line_look: style.Look | None) -> None:
     """The slope of the theory above the guarantee of `part`, and in the look of its line what that is."""
     rounds, values = part["rounds"].to_numpy(), part["guarantee"].to_numpy()
     if len(rounds) < 3:
@@ -92,29 +100,29 @@ def _write_theory(axis: Axes, part: pl.DataFrame, k: int, one: style.Look | None
     style.along(
         axis, f"slope of {label}", x, slope[place] * 1.04, x2, slope[place + 1] * 1.04, color="#555555"
     )
-    if one is not None:
+    if line_look is not None:
         x, x2, y, y2 = rounds[0] * 1.1, rounds[1], values[0] * 1.2, values[1] * 1.12
-        style.along(axis, "guarantee", x, y, x2, y2, color=one.text, fontweight="bold")
+        style.along(axis, "guarantee", x, y, x2, y2, color=line_look.text, fontweight="bold")
 
 
-CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
+CLASS_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 """Where the three classes are on the page."""
 
-LEFT, RIGHT, BOTTOM, TOP = -0.06, 1.06, -0.1, 0.92
+PAGE_LEFT, PAGE_RIGHT, PAGE_BOTTOM, PAGE_TOP = -0.06, 1.06, -0.1, 0.92
 """The part of the page that a panel shows."""
 
-STRETCHES, PATH_SHARE = 60, 10
+N_PATH_MEANS, PATH_SHARE = 60, 10
 """The path goes through the mean forecasts of so many stretches of the last 1/PATH_SHARE of the game."""
 
-COARSE = 40
+COARSE_CELLS = 40
 """Cells a side for forecasts that have none of their own."""
 
 LARGEST_BIAS = 0.75
 """What is proven of the biases with three classes and without slack."""
 
-CELLS = LinearSegmentedColormap.from_list("cells", ["#eef4f9", "#9cc4e0", "#0072B2", "#00304d"])
-BIASES = LinearSegmentedColormap.from_list("biases", ["#ffffff", "#f5c96a", "#D55E00", "#5c1f00"])
-PATH = LinearSegmentedColormap.from_list("path", ["#c9c9c9", style.INK])
+CELL_COLOURS = LinearSegmentedColormap.from_list("cells", ["#eef4f9", "#9cc4e0", "#0072B2", "#00304d"])
+POINT_COLOURS = LinearSegmentedColormap.from_list("biases", ["#ffffff", "#f5c96a", "#D55E00", "#5c1f00"])
+PATH_COLOURS = LinearSegmentedColormap.from_list("path", ["#c9c9c9", style.INK])
 
 
 def prepare_triangle(games: Sequence[Game]) -> pl.DataFrame:
@@ -143,7 +151,7 @@ def prepare_triangle(games: Sequence[Game]) -> pl.DataFrame:
             points, biases, visits = biases_of(game.duel.charged, game.outcomes)
             parts.append(_part(game, "point", points, visits, bias=np.abs(biases).max(axis=1)))
         parts.append(_part(game, "cell", cells, number, size=size))
-        ends = np.unique(np.linspace(rounds - rounds // PATH_SHARE, rounds, STRETCHES + 1).astype(int))
+        ends = np.unique(np.linspace(rounds - rounds // PATH_SHARE, rounds, N_PATH_MEANS + 1).astype(int))
         means = np.add.reduceat(game.forecasts, ends[:-1]) / np.diff(ends)[:, None]
         parts.append(_part(game, "path", means, np.diff(ends)))
     return pl.concat(parts)
@@ -156,7 +164,7 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
     columns = min(len(names), 2 if len(names) in (2, 4) else 3)
     rows = -(-len(names) // columns)
     wide, gap, above, below = 4.9, 0.4, 0.9, 0.85
-    high = wide * (TOP - BOTTOM) / (RIGHT - LEFT)
+    high = wide * (PAGE_TOP - PAGE_BOTTOM) / (PAGE_RIGHT - PAGE_LEFT)
     across, up = columns * (wide + gap) + gap, above + rows * (high + 0.1) + below
     figure = Figure(figsize=(across, up))
     first = table.filter(pl.col("kind") == "cell", pl.col("forecaster") == names[0])
@@ -175,8 +183,8 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
         )
         _draw_triangle(axis, table.filter(pl.col("forecaster") == name), name, wide, heat, warmth)
     scales: tuple[tuple[LinearSegmentedColormap, Normalize, str], ...] = (
-        (CELLS, heat, "rounds a cell was announced"),
-        (BIASES, warmth, f"largest bias of a point (proven: ≤ {LARGEST_BIAS:g})"),
+        (CELL_COLOURS, heat, "rounds a cell was announced"),
+        (POINT_COLOURS, warmth, f"largest bias of a point (proven: ≤ {LARGEST_BIAS:g})"),
     )
     broad = min(0.4 * across, 3.4)
     for middle, (colours, norm, label) in zip((0.27, 0.73), scales, strict=True):
@@ -192,19 +200,19 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
 
 def _coarse(forecasts: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """The cells of 1/COARSE that forecasts are in: barycentres, sizes and how many forecasts."""
-    scaled = COARSE * forecasts / forecasts.sum(axis=1, keepdims=True)
+    scaled = COARSE_CELLS * forecasts / forecasts.sum(axis=1, keepdims=True)
     corner = np.floor(scaled + 1e-9)
-    left = np.rint(COARSE - corner.sum(axis=1, keepdims=True))
+    left = np.rint(COARSE_CELLS - corner.sum(axis=1, keepdims=True))
     # a forecast on a grid point belongs to a cell beside it
     corner -= (left == 0) * (np.arange(3) == corner.argmax(axis=1)[:, None])
     left = np.maximum(left, 1.0)
-    return _different((corner + left / 3.0) / COARSE, (3.0 - 2.0 * left[:, 0]) / COARSE)
+    return _different((corner + left / 3.0) / COARSE_CELLS, (3.0 - 2.0 * left[:, 0]) / COARSE_CELLS)
 
 
 def _different(cells: Floats, sizes: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """The different cells among those of all rounds, their sizes, and how many rounds each has."""
-    found, number = np.unique(np.column_stack([cells, sizes]), axis=0, return_counts=True)
-    return found[:, :3], found[:, 3], number
+    distinct, number = np.unique(np.column_stack([cells, sizes]), axis=0, return_counts=True)
+    return distinct[:, :3], distinct[:, 3], number
 
 
 def _part(game: Game, kind: str, p: Floats, rounds: NDArray[np.int64], **more: Floats) -> pl.DataFrame:
@@ -217,37 +225,37 @@ def _part(game: Game, kind: str, p: Floats, rounds: NDArray[np.int64], **more: F
 def _draw_triangle(
     axis: Axes, table: pl.DataFrame, name: str, wide: float, heat: Normalize, warmth: Normalize
 ) -> None:
-    axis.set(xlim=(LEFT, RIGHT), ylim=(BOTTOM, TOP))
+    axis.set(xlim=(PAGE_LEFT, PAGE_RIGHT), ylim=(PAGE_BOTTOM, PAGE_TOP))
     axis.set_axis_off()
-    axis.text(LEFT + 0.02, TOP - 0.03, name, fontsize=11, fontweight="bold", va="top")
+    axis.text(PAGE_LEFT + 0.02, PAGE_TOP - 0.03, name, fontsize=11, fontweight="bold", va="top")
     for fifth in np.arange(0.2, 0.9, 0.2):
         for c in range(3):
             ends = np.zeros((2, 3))
             ends[:, c], ends[0, c - 1], ends[1, c - 2] = fifth, 1 - fifth, 1 - fifth
-            axis.plot(*(ends @ CORNERS).T, color="#ececec", lw=0.6, zorder=0)
-    axis.plot(*CORNERS[[0, 1, 2, 0]].T, color=style.QUIET, lw=1.0, zorder=3, solid_joinstyle="round")
+            axis.plot(*(ends @ CLASS_CORNERS).T, color="#ececec", lw=0.6, zorder=0)
+    axis.plot(*CLASS_CORNERS[[0, 1, 2, 0]].T, color=style.QUIET, lw=1.0, zorder=3, solid_joinstyle="round")
     # small cells lie on top of the large ones of earlier grids
     cells = table.filter(pl.col("kind") == "cell").sort(pl.col("size").abs(), descending=True)
     sizes = cells["size"].to_numpy()
     turns = np.eye(3) - 1.0 / 3.0
-    corners = (_vectors(cells)[:, None, :] + sizes[:, None, None] * turns) @ CORNERS
+    corners = (_vectors(cells)[:, None, :] + sizes[:, None, None] * turns) @ CLASS_CORNERS
     axis.add_collection(
         PolyCollection(
-            list(corners), facecolors=CELLS(heat(cells["rounds"].to_numpy())), edgecolors="white",
+            list(corners), facecolors=CELL_COLOURS(heat(cells["rounds"].to_numpy())), edgecolors="white",
             linewidths=0.25, zorder=1,
         )
     )  # fmt: skip
     points = table.filter(pl.col("kind") == "point")
-    inch = wide / (RIGHT - LEFT)
+    inch = wide / (PAGE_RIGHT - PAGE_LEFT)
     area = min(26.0, max(2.0, (72.0 * inch * float(np.median(np.abs(sizes))) * 0.4) ** 2))
-    x, y = (_vectors(points) @ CORNERS).T
+    x, y = (_vectors(points) @ CLASS_CORNERS).T
     axis.scatter(
-        x, y, s=area, c=points["bias"].to_numpy(), cmap=BIASES, norm=warmth,
+        x, y, s=area, c=points["bias"].to_numpy(), cmap=POINT_COLOURS, norm=warmth,
         edgecolors="#444444", linewidths=0.25, zorder=4,
     )  # fmt: skip
-    way = _vectors(table.filter(pl.col("kind") == "path")) @ CORNERS
+    way = _vectors(table.filter(pl.col("kind") == "path")) @ CLASS_CORNERS
     pieces = list(np.stack([way[:-1], way[1:]], axis=1))
-    shades = PATH(np.linspace(0, 1, len(pieces)))
+    shades = PATH_COLOURS(np.linspace(0, 1, len(pieces)))
     axis.add_collection(LineCollection(pieces, colors="white", linewidths=3.0, capstyle="round", zorder=5))
     axis.add_collection(LineCollection(pieces, colors=shades, linewidths=1.3, capstyle="round", zorder=5))
     axis.scatter(
@@ -255,7 +263,7 @@ def _draw_triangle(
     )
     for c, (aside, ha) in enumerate((((0, -11), "center"), ((0, -11), "center"), ((8, 0), "left"))):
         colour = style.OKABE_ITO[c]
-        at = CORNERS[c]
+        at = CLASS_CORNERS[c]
         axis.scatter(at[0], at[1], s=34, color=colour, zorder=7, clip_on=False)
         style.near(axis, f"class {c}", at, aside, ha=ha, va="center", color=style.darker(colour), zorder=7)
 
@@ -264,5 +272,5 @@ def _vectors(table: pl.DataFrame) -> Floats:
     return table.select("p0", "p1", "p2").to_numpy()
 
 
-DISTANCE = Drawing(prepare_distance, draw_simplex_distance)
-TRIANGLE = Drawing(prepare_triangle, draw_triangle)
+DISTANCE_DRAWING = Drawing(prepare_distance, draw_simplex_distance)
+TRIANGLE_DRAWING = Drawing(prepare_triangle, draw_triangle)

@@ -22,11 +22,17 @@ from matplotlib.figure import Figure
 from onlinecal.plots import style
 from onlinecal.simulations.games import players
 from onlinecal.simulations.plots import Drawing
-from onlinecal.simulations.sweeps.results import LEAST, MEASURES, loaded_files, rates_table, read_table
+from onlinecal.simulations.sweeps.results import (
+    FITTED_MEASURES,
+    LEAST_ERROR,
+    loaded_files,
+    rates_table,
+    read_table,
+)
 
 
 @dataclass(frozen=True)
-class Curve:
+class TheoryCurve:
     """A curve of the theory: what it is called, its value at T, and where along it its name is written."""
 
     label: str
@@ -36,9 +42,9 @@ class Curve:
     at: float = 0.04
 
 
-PAPER = Curve("the paper's 2√T + 1", lambda T: 2 * math.sqrt(T) + 1)
-LOWER = Curve("T^(1/3)", lambda T: T ** (1 / 3), below=True, at=0.64)
-LINEAR = Curve("T/2", lambda T: T / 2)
+PAPER_CURVE = TheoryCurve("the paper's 2√T + 1", lambda T: 2 * math.sqrt(T) + 1)
+LOWER_CURVE = TheoryCurve("T^(1/3)", lambda T: T ** (1 / 3), below=True, at=0.64)
+LINEAR_CURVE = TheoryCurve("T/2", lambda T: T / 2)
 
 
 def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: pl.Expr) -> pl.DataFrame:
@@ -47,10 +53,10 @@ def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: pl.Expr) ->
     Of one game the line is `upper` and the band reaches from `lower` to it. Of several seeds the line is the
     median of `upper`, the band reaches from the smallest to the largest.
     """
-    one = pl.len() == 1
+    is_one_game = pl.len() == 1
     return results.group_by("forecaster", "adversary", "rounds", maintain_order=True).agg(
         pl.col(upper).median().alias("line"),
-        pl.when(one).then(pl.col(lower).min()).otherwise(pl.col(upper).min()).alias("low"),
+        pl.when(is_one_game).then(pl.col(lower).min()).otherwise(pl.col(upper).min()).alias("low"),
         pl.col(upper).max().alias("high"),
         pl.len().cast(pl.Int64).alias("seeds"),
         *more,
@@ -67,20 +73,22 @@ def bands_mean(table: pl.DataFrame, one_seed: str) -> str:
 
 def bound_curve(
     spec: str, begin: str = "its bound", end: str = "", times: float = 1.0, below: bool = False
-) -> tuple[Curve, ...]:
+) -> tuple[TheoryCurve, ...]:
     """The bound of a forecaster, so many times, as the strong curve of its panel; none if there is none."""
     player = players.create(spec)
     if player.bound(1) is None:
         return ()
     label = " ".join(f"{begin} {player.bound_label or ''} {end}".split())
-    return (Curve(label, lambda T: times * (player.bound(int(T)) or math.nan), strong=True, below=below),)
+    return (
+        TheoryCurve(label, lambda T: times * (player.bound(int(T)) or math.nan), strong=True, below=below),
+    )
 
 
-def distance_curves(spec: str) -> Sequence[Curve]:
+def distance_curves(spec: str) -> Sequence[TheoryCurve]:
     """The forecaster's own bound, the paper's, and the rate that no forecaster can beat everywhere."""
     own = players.create(spec).bound(10**6)
-    crowded = own is not None and own < PAPER.value(10**6) < 1.5 * own
-    return (LOWER, PAPER, *bound_curve(spec, below=crowded or spec == "sign"))
+    crowded = own is not None and own < PAPER_CURVE.value(10**6) < 1.5 * own
+    return (LOWER_CURVE, PAPER_CURVE, *bound_curve(spec, below=crowded or spec == "sign"))
 
 
 def draw_band(axis: Axes, games: pl.DataFrame, look: style.Look, alpha: float, **style: Any) -> float:
@@ -105,7 +113,7 @@ class AgainstRounds:
     axis: str
     upper: str
     lower: str
-    curves: Callable[[str], Sequence[Curve]]
+    curves: Callable[[str], Sequence[TheoryCurve]]
     titles: tuple[str, str]
     below: tuple[str, str]
     times: float | None = None
@@ -115,7 +123,7 @@ class AgainstRounds:
         """Columns as of `over_seeds`, and `bound`, null where nothing is proven."""
         bound = [] if self.times is None else [pl.col("bound").first().cast(pl.Float64) * self.times]
         table = over_seeds(results, self.upper, self.lower, *bound)
-        return table.with_columns(pl.col("line", "low", "high").clip(LEAST if self.lifted else None))
+        return table.with_columns(pl.col("line", "low", "high").clip(LEAST_ERROR if self.lifted else None))
 
     @style.in_house_style
     def draw(self, table: pl.DataFrame) -> Figure:
@@ -129,7 +137,10 @@ class AgainstRounds:
         room = 1.15 if last > first else 3
         left, right = first / room, last * room
         top = max(
-            [style.highest(table["high"]), *(one.value(right) for some in theory.values() for one in some)]
+            [
+                style.highest(table["high"]),
+                *(curve.value(right) for some in theory.values() for curve in some),
+            ]
         )
         bottom = max(style.lowest(table.filter(pl.col("line") > 0)["line"]) or 1.0, top / 1e6)
         shown = table.with_columns(pl.col("line", "low", "high").clip(lower_bound=bottom))
@@ -168,7 +179,7 @@ def forecaster_panels(
     return figure, dict(zip(specs, axes, strict=True)), style.looks(against)
 
 
-def draw_curve(axis: Axes, curve: Curve, left: float, right: float) -> None:
+def draw_curve(axis: Axes, curve: TheoryCurve, left: float, right: float) -> None:
     """A curve of the theory with its label along it, near the left end."""
     rounds = np.geomspace(left, right, 100)
     values = [curve.value(math.ceil(T)) for T in rounds]
@@ -208,9 +219,9 @@ def draw_trajectories(table: pl.DataFrame) -> Figure:
         axis.minorticks_off()
         ends = {}
         for name, part in lines_of(table, spec):
-            one, proven = look[name], part["certificate"]
-            axis.plot(part["round"], proven, color=one.colour, ls=one.dashes, lw=1.2, zorder=3)
-            ends[name] = max(float(proven[-1]), bottom), one
+            line_look, proven = look[name], part["certificate"]
+            axis.plot(part["round"], proven, color=line_look.colour, ls=line_look.dashes, lw=1.2, zorder=3)
+            ends[name] = max(float(proven[-1]), bottom), line_look
         style.name_lines(axis, ends)
         first = table.filter(forecaster=spec, adversary=next(iter(ends)))
         bound = first.select("round", "guarantee").fill_nan(None).drop_nulls()
@@ -244,7 +255,7 @@ AGAINST_ROUNDS = {
         "expected calibration error (sum over rounds)",
         "ece",
         "ece",
-        lambda spec: (LINEAR, *bound_curve(spec, "bound on its distance")),
+        lambda spec: (LINEAR_CURVE, *bound_curve(spec, "bound on its distance")),
         titles=("The usual calibration error (ECE) of the same games can grow with T itself",) * 2,
         below=(
             "Answer 1 to forecasts just below 0.5 and 0 to those just above: ECE counts every round half "
@@ -271,17 +282,17 @@ AGAINST_ROUNDS = {
 }
 
 
-NAMES = {
+MEASURE_NAMES = {
     "distance": "distance to calibration",
     "ece": "expected calibration error (ECE)",
     "certificate": "certificate",
     "regret": "Brier regret",
 }
 
-POWERS = {1 / 3: ("1/3", "T^(1/3)"), 1 / 2: ("1/2", "√T"), 2 / 3: ("2/3", "T^(2/3)"), 1.0: ("1", "T")}
+KNOWN_POWERS = {1 / 3: ("1/3", "T^(1/3)"), 1 / 2: ("1/2", "√T"), 2 / 3: ("2/3", "T^(2/3)"), 1.0: ("1", "T")}
 """The exponents that theory knows, as numbers and as powers of T."""
 
-FLOOR = "Errors below half a round count as half a round."
+FLOOR_NOTE = "Errors below half a round count as half a round."
 
 
 def prepare_landscape(
@@ -298,13 +309,13 @@ def prepare_landscape(
         if adversary not in played:
             raise ValueError(f"no adversary {adversary!r} in these results; there are {', '.join(played)}")
         results = results.filter(pl.col("adversary") == adversary)
-    column = MEASURES[measure]
+    column = FITTED_MEASURES[measure]
     known = results.filter(pl.col(column).is_not_null())
     lower = "distance_lower" if measure == "distance" else column
     rates = rates_table(known).filter(pl.col("measure") == measure)
     table = (
         over_seeds(known, column, lower)
-        .with_columns(pl.col("line", "low", "high").clip(lower_bound=LEAST), measure=pl.lit(measure))
+        .with_columns(pl.col("line", "low", "high").clip(lower_bound=LEAST_ERROR), measure=pl.lit(measure))
         .join(
             rates.select("forecaster", "adversary", "exponent", "standard_error"),
             on=["forecaster", "adversary"],
@@ -323,11 +334,11 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
     figure, axes = style.panels(
         adversaries, [f"{longest}  0.00 ± 0.00"], height=5.0, abreast=2 if len(adversaries) <= 6 else 4
     )
-    name = NAMES[str(table["measure"][0])]
+    name = MEASURE_NAMES[str(table["measure"][0])]
     style.headline(
         figure,
         f"How the {name} grows, and its exponents of T ± standard errors",
-        f"{bands_mean(table, '')} Dashed: powers of T. {FLOOR}".strip(),
+        f"{bands_mean(table, '')} Dashed: powers of T. {FLOOR_NOTE}".strip(),
     )
     rounds = table["rounds"]
     # room on the left for the names of the powers
@@ -349,7 +360,7 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
 
 def _guide(axis: Axes, left: float, right: float, top: float) -> None:
     """Powers of T, quiet behind everything, named near the left end."""
-    for exponent, (_, name) in POWERS.items():
+    for exponent, (_, name) in KNOWN_POWERS.items():
         ends = [left, right]
         axis.plot(ends, [x**exponent for x in ends], color=style.QUIET, lw=0.8, ls=(0, (5, 4)), zorder=1)
         x = left * 1.25
@@ -359,8 +370,8 @@ def _guide(axis: Axes, left: float, right: float, top: float) -> None:
 
 def check_growth(results: pl.DataFrame, figure: str, measure: str) -> None:
     """ValueError for an unknown measure, and for a single number of rounds, which says nothing of growth."""
-    if measure not in MEASURES:
-        raise ValueError(f"unknown measure {measure!r}; known: {', '.join(MEASURES)}")
+    if measure not in FITTED_MEASURES:
+        raise ValueError(f"unknown measure {measure!r}; known: {', '.join(FITTED_MEASURES)}")
     if results["rounds"].n_unique() < 2:
         raise ValueError(
             f"figure {figure!r} shows how errors grow with T; "
@@ -378,12 +389,18 @@ def plus_minus(exponent: float, error: float | None) -> str:
     return fixed(exponent) if error is None else f"{fixed(exponent)} ± {fixed(error)}"
 
 
-ANCHORS = ((0.0, "#1f5a94"), (1 / 3, "#7fb0d9"), (1 / 2, "#f4f4f1"), (2 / 3, "#f6b56a"), (1.0, "#a8410a"))
+EXPONENT_ANCHORS = (
+    (0.0, "#1f5a94"),
+    (1 / 3, "#7fb0d9"),
+    (1 / 2, "#f4f4f1"),
+    (2 / 3, "#f6b56a"),
+    (1.0, "#a8410a"),
+)
 """Blue below 1/2, white there, orange above: told apart by everyone, and dark only at both ends."""
 
-COLOURS = LinearSegmentedColormap.from_list("exponents", ANCHORS)
+EXPONENT_COLOURS = LinearSegmentedColormap.from_list("exponents", EXPONENT_ANCHORS)
 
-WIDTH, HEIGHT = 0.62, 0.42
+CELL_WIDTH, CELL_HEIGHT = 0.62, 0.42
 """Of a cell, inches."""
 
 
@@ -400,15 +417,15 @@ def draw_matrix(table: pl.DataFrame) -> Figure:
         table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
     )
     left, bottom = 0.3 + 0.088 * max(map(len, rows)), 0.85
-    wide, high = WIDTH * len(columns), HEIGHT * len(rows)
+    wide, high = CELL_WIDTH * len(columns), CELL_HEIGHT * len(rows)
     slanted = 0.15 + 0.058 * max(map(len, columns))
     figure = Figure(figsize=(max(left + wide + slanted, 7.5), bottom + high + slanted + 0.9))
     seeds, longest = (int(style.highest(table[name])) for name in ("n_seeds", "most_rounds"))
     style.headline(
         figure,
-        f"How fast the {NAMES[str(table['measure'][0])]} grows: fitted exponents of T",
+        f"How fast the {MEASURE_NAMES[str(table['measure'][0])]} grows: fitted exponents of T",
         f"Slope of log error against log T up to T = {longest:,}, seeds: {seeds}; "
-        f"small: its standard error. {FLOOR}",
+        f"small: its standard error. {FLOOR_NOTE}",
     )
     axis = style.place(figure, left, bottom, wide, high)
     values = np.full((len(rows), len(columns)), np.nan)
@@ -423,24 +440,24 @@ def draw_matrix(table: pl.DataFrame) -> Figure:
         axis.text(x + 0.5, y + 0.4, fixed(exponent), fontsize=10, **look)
         if row["standard_error"] is not None:
             axis.text(x + 0.5, y + 0.76, f"±{fixed(row['standard_error'])}", fontsize=6.5, **look)
-    shades = axis.pcolormesh(values, cmap=COLOURS, vmin=0.0, vmax=1.0, edgecolor="white", lw=1.5)
+    shades = axis.pcolormesh(values, cmap=EXPONENT_COLOURS, vmin=0.0, vmax=1.0, edgecolor="white", lw=1.5)
     axis.invert_yaxis()
     axis.xaxis.tick_top()
     turned: Any = {"rotation": 40, "rotation_mode": "anchor", "ha": "left", "fontsize": 9.5}
     axis.set_xticks(np.arange(len(columns)) + 0.5, columns, **turned)
     axis.set_yticks(np.arange(len(rows)) + 0.5, rows)
     scale = figure.colorbar(shades, cax=style.place(figure, left, 0.43, 3.2, 0.13), orientation="horizontal")
-    scale.set_ticks([0.0, *POWERS], labels=["0", *(text for text, _ in POWERS.values())])
+    scale.set_ticks([0.0, *KNOWN_POWERS], labels=["0", *(text for text, _ in KNOWN_POWERS.values())])
     scale.ax.text(1.04, 0.5, "exponent", transform=scale.ax.transAxes, va="center", fontsize=9)
-    for one in (axis, scale.ax):
-        one.grid(visible=False)
-        one.tick_params(length=0)
-        one.spines[:].set_visible(False)
+    for bare_axis in (axis, scale.ax):
+        bare_axis.grid(visible=False)
+        bare_axis.tick_params(length=0)
+        bare_axis.spines[:].set_visible(False)
     return figure
 
 
 TRAJECTORIES = Drawing(prepare_trajectories, draw_trajectories)
-FIGURES = {
+SWEEP_FIGURES = {
     **{name: Drawing(measure.prepare, measure.draw) for name, measure in AGAINST_ROUNDS.items()},
     "trajectories": TRAJECTORIES,
     "landscape": Drawing(prepare_landscape, draw_landscape),
@@ -454,9 +471,9 @@ GROWTH_FIGURES = ("landscape", "matrix")
 
 def figure_of(name: str) -> Drawing:
     """What prepares and draws a figure of a sweep; ValueError lists those there are."""
-    if name not in FIGURES:
-        raise ValueError(f"unknown figure {name!r}; known: {', '.join(FIGURES)}")
-    return FIGURES[name]
+    if name not in SWEEP_FIGURES:
+        raise ValueError(f"unknown figure {name!r}; known: {', '.join(SWEEP_FIGURES)}")
+    return SWEEP_FIGURES[name]
 
 
 class SweepPictures(NamedTuple):
@@ -497,7 +514,7 @@ class SweepPictures(NamedTuple):
         results = read_table(folder, "results")
         players.load_all([*loaded_files(folder), *load])
         grows = results["rounds"].n_unique() > 1
-        usual = [name for name in FIGURES if grows or name not in GROWTH_FIGURES]
+        usual = [name for name in SWEEP_FIGURES if grows or name not in GROWTH_FIGURES]
         wanted = list(dict.fromkeys(names or usual))
         if measure is not None and not set(wanted) & set(GROWTH_FIGURES):
             raise ValueError("--measure is for the figures landscape and matrix")
@@ -507,8 +524,8 @@ class SweepPictures(NamedTuple):
 
     def draw(self, name: str) -> Path:
         """Draw one of them into the folder: the PNG's path; ValueError if it cannot show what is wanted."""
-        heeded = {"landscape": ("measure", "adversary"), "matrix": ("measure",)}.get(name, ())
-        chosen = {one: getattr(self, one) for one in heeded if getattr(self, one) is not None}
+        options = {"landscape": ("measure", "adversary"), "matrix": ("measure",)}.get(name, ())
+        chosen = {option: getattr(self, option) for option in options if getattr(self, option) is not None}
         table = read_table(self.folder, name) if name == "trajectories" else self.results
         stem = "-".join([name, *(re.sub(r"[^\w.=-]+", "-", text) for text in chosen.values())])
         return figure_of(name).write(self.folder / stem, table, **chosen)

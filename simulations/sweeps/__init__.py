@@ -1,1 +1,1 @@
-"""Whole grids of games, over processes or clusters, and what they leave on disk."""
+"""Sweeps: plans of whole grids of games, playing them by processes or clusters, and their results on disk."""

@@ -1,4 +1,4 @@
-"""What a sweep is to do: a TOML file becomes a plan, once, which playing and keeping then read."""
+"""The plan of a sweep: a TOML file is read and checked once, and the plan never changes after that."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from onlinecal.compiling import modules_digest
 from onlinecal.simulations.games import players
 from onlinecal.validation import check_count, check_positive
 
-MOST_ROUNDS = 10**9
-PACKAGED = ("demo", "arena")
-"""Sweeps that come with the package, by name."""
+MOST_PLANNED_ROUNDS = 10**9
+PACKAGED_SWEEPS = ("demo", "arena")
+"""The names of sweeps that come with the package."""
 
 
 @dataclass(frozen=True)
 class PlannedGame:
-    """One game of a sweep: all that its result depends on, apart from the code."""
+    """One game of a sweep: everything that its result depends on, apart from the code."""
 
     forecaster: str
     adversary: str
@@ -37,9 +37,9 @@ class PlannedGame:
 
     @property
     def digest(self) -> str:
-        """A name for the result's file: different for different games, and for different rules."""
+        """The name of the result's file, which differs for different games and for different code."""
         own = players.checksum(self.forecaster, self.adversary)
-        # it changes with the code that plays and measures: results of older rules do not count
+        # the code that plays and measures is part of it, so that results of older code do not count
         code = modules_digest("onlinecal.simulations.sweeps.playing")
         text = json.dumps([*asdict(self).values(), code, *([own] if own else [])])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
@@ -49,9 +49,9 @@ class PlannedGame:
 class Plan:
     """A grid of games: every forecaster meets every adversary, for every T of `rounds` and every seed.
 
-    Specs are in canonical form. `budget` is the effort for each distance, see `calibration_distance`,
-    `checkpoints` how many rounds of each game get their certificate recorded, and `load` has the absolute
-    paths of files of one's own with more forecasters and adversaries.
+    Specs are in canonical form. `budget` is the effort for each distance, see `calibration_distance`.
+    `checkpoints` says how many certificates of each game are recorded. `load` has the absolute paths of files
+    of one's own with more forecasters and adversaries.
     """
 
     forecasters: tuple[str, ...]
@@ -66,13 +66,13 @@ class Plan:
     def games(self) -> tuple[PlannedGame, ...]:
         """Every game, in the order of the tables: by forecaster, adversary, rounds, seed."""
         grid = product(self.forecasters, self.adversaries, self.rounds, self.seeds)
-        return tuple(PlannedGame(*one, self.budget, self.checkpoints) for one in grid)
+        return tuple(PlannedGame(*game, self.budget, self.checkpoints) for game in grid)
 
 
 def find_plan(name: str) -> Path:
-    """The file of that name; "demo" and "arena" come with the package, if there is no such file here."""
+    """The file of that name; if there is none, "demo" and "arena" are files of the package."""
     path = Path(name)
-    if not path.is_file() and name in PACKAGED:
+    if not path.is_file() and name in PACKAGED_SWEEPS:
         return Path(str(files("onlinecal.simulations").joinpath(f"{name}.toml")))
     return path
 
@@ -85,11 +85,14 @@ def read_plan(path: Path, load: Sequence[Path] = ()) -> Plan:
     FileNotFoundError
         If there is no such file, or one to be loaded is missing.
     ValueError
-        For a file that is no TOML, a key that is unknown, missing or of the wrong type, an unknown forecaster
-        or adversary, or a number of rounds that some adversary cannot play; the message names the key.
+        For a file that is not TOML, a key that is unknown, missing or of the wrong type, an unknown
+        forecaster or adversary, or a number of rounds that some adversary cannot play; the error names the
+        key.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}{did_you_mean(path, PACKAGED, 'Without a file')}")
+        raise FileNotFoundError(
+            f"no such file: {path}{did_you_mean(path, PACKAGED_SWEEPS, 'Without a file')}"
+        )
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -105,7 +108,7 @@ def make_plan(table: Mapping[str, Any], folder: Path = Path(), load: Sequence[Pa
 
     The files under the key "load" are relative to `folder`, those of `load` to the working directory.
     """
-    # msgspec.convert would check the types alone; its errors name neither the value nor the key meant
+    # msgspec.convert would only check types, and its errors name neither the value nor the key that was meant
     known = [field.name for field in fields(Plan)]
     for key in table:
         if key not in known:
@@ -117,7 +120,7 @@ def make_plan(table: Mapping[str, Any], folder: Path = Path(), load: Sequence[Pa
     paths = [*(folder / name for name in named), *load]
     loaded = tuple(dict.fromkeys(str(path.resolve()) for path in paths))
     players.load_all(loaded)
-    rounds = _list(table["rounds"], "rounds", partial(check_count, most=MOST_ROUNDS))
+    rounds = _list(table["rounds"], "rounds", partial(check_count, most=MOST_PLANNED_ROUNDS))
 
     def opponent(spec: str) -> str:
         (name,) = {adversaries.create(spec, T).name for T in rounds}
@@ -135,7 +138,7 @@ def make_plan(table: Mapping[str, Any], folder: Path = Path(), load: Sequence[Pa
 
 
 def _list(value: Any, key: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
-    """What `read` makes of each entry, given its name for errors; equal entries are refused."""
+    """The entries of a list after `read`, which is given an entry and its name; equal entries are refused."""
     if not isinstance(value, list) or not value:
         raise ValueError(f"{key} must be a list with at least one entry, got {value!r}")
     entries = tuple(read(entry, f"{key}[{place}]") for place, entry in enumerate(value))
@@ -146,7 +149,7 @@ def _list(value: Any, key: str, read: Callable[[Any, str], Any]) -> tuple[Any, .
 
 
 def _text(made: Callable[[str], str]) -> Callable[[Any, str], str]:
-    """A reader for `_list`: what is made of a text; its errors begin with the entry's name."""
+    """A reader for `_list` that applies `made` to a text; its errors begin with the entry's name."""
 
     def read(value: Any, key: str) -> str:
         if not isinstance(value, str):

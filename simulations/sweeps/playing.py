@@ -1,4 +1,7 @@
-"""Sweeps: a whole grid of games over several processes or a cluster, each finished one kept at once."""
+"""Plays the games of a sweep by several processes or a cluster, and keeps each finished game at once.
+
+`work` runs any function over tasks by any backend. Only this process writes results.
+"""
 
 from __future__ import annotations
 
@@ -27,27 +30,28 @@ from onlinecal.simulations.sweeps.plan import Plan, PlannedGame
 from onlinecal.simulations.sweeps.results import Finished, Store, versions
 from onlinecal.threads import one_thread
 
-Answer = TypeVar("Answer")
+Answered = TypeVar("Answered")
 
-IDLE = 20
-"""Seconds without work after which a process ends, even if this one was killed and cannot tell it to."""
+IDLE_SECONDS = 20
+"""A worker process ends after this many seconds without work, also if this process was killed."""
 
-PATIENCE = 10.0
-"""Seconds to wait for a scheduler, and then for its first worker."""
+SECONDS_TO_CONNECT = 10.0
+"""How many seconds to wait for a scheduler, and then for its first worker."""
 
-LOST = 3600.0
-"""Seconds without any answer after which Dask's workers are lost: joblib is not told that they died."""
+SECONDS_UNTIL_LOST = 3600.0
+"""Dask's workers count as lost after this many seconds without an answer: joblib is not told that they
+died."""
 
-OBJECT_STORE = 100 * 2**20
-"""Bytes of shared memory for a Ray of our own: games are small, Ray's default is a third of all memory."""
+OBJECT_STORE_BYTES = 100 * 2**20
+"""Bytes of shared memory for a Ray that is started here: Ray would take a third of all memory."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who works: processes of this machine, or those of a cluster.
+    """The workers: processes of this machine, or those of a cluster.
 
-    `address` is HOST:PORT of a cluster's scheduler, with or without a scheme in front; None starts so many
-    `jobs` on this machine and ends them when the work is done. With one job loky works in this process.
+    `address` is HOST:PORT of a cluster's scheduler, with or without a scheme in front. None starts `jobs`
+    processes on this machine, and ends them when the work is done. With one job loky works in this process.
     """
 
     backend: Literal["loky", "dask", "ray"] = "loky"
@@ -62,27 +66,30 @@ class Workers:
 
 
 def work(
-    function: Callable[..., Answer], tasks: Iterable[tuple[Any, ...]], workers: Workers, ordered: bool = False
-) -> Generator[Answer, None, None]:
-    """function(*task) for every task, as the answers come in, or (loky and Dask) in the order of the tasks.
+    function: Callable[..., Answered],
+    tasks: Iterable[tuple[Any, ...]],
+    workers: Workers,
+    ordered: bool = False,
+) -> Generator[Answered, None, None]:
+    """Yields function(*task) for every task as answers come in, or in the order of the tasks (loky and Dask).
 
-    Closing the iterator gives up what is not finished, and ends workers that were started for it.
+    Closing the iterator gives up tasks that are not finished, and ends workers that were started for it.
 
     Raises
     ------
     ValueError
-        If the backend's package is not installed, if nobody answers at the address or there are no workers.
+        If the backend's package is not installed, if nothing answers at the address, or there are no workers.
     ConnectionError
-        If the cluster is lost meanwhile.
+        If the cluster is lost during the work.
     """
     from joblib import Parallel, delayed
 
     connected = {"loky": _loky, "dask": _dask, "ray": _ray}[workers.backend]
     with connected(workers) as settings, warnings.catch_warnings():
-        # whoever closes this iterator early need not be told that there were tasks left
+        # if the iterator is closed early, joblib would warn of the tasks that are left
         warnings.filterwarnings("ignore", module="joblib")
-        given = "generator" if ordered else "generator_unordered"
-        pool = Parallel(**settings, return_as=given, batch_size=1)
+        return_as = "generator" if ordered else "generator_unordered"
+        pool = Parallel(**settings, return_as=return_as, batch_size=1)
         with spare_the_workers():
             answers = pool(delayed(function)(*task) for task in tasks)
         yield from answers
@@ -91,12 +98,12 @@ def work(
 @contextmanager
 def _loky(workers: Workers) -> Iterator[dict[str, Any]]:
     try:
-        yield {"backend": "loky", "n_jobs": workers.jobs, "idle_worker_timeout": IDLE}
+        yield {"backend": "loky", "n_jobs": workers.jobs, "idle_worker_timeout": IDLE_SECONDS}
     except KeyboardInterrupt:
         from joblib.externals.loky import get_reusable_executor
 
         if workers.jobs > 1:
-            # whoever interrupts wants it to stop now
+            # an interrupt stops running tasks at once
             get_reusable_executor().shutdown(wait=True, kill_workers=True)
         raise
 
@@ -112,9 +119,9 @@ def _dask(workers: Workers) -> Iterator[dict[str, Any]]:
     from joblib import parallel_config
 
     for name in ("distributed", "distributed.client"):
-        # they remark on every loss and every end, also those that we want
+        # these loggers report every lost and every ended worker, also those that are ended on purpose
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # a compiled loop holds the interpreter, and with it the signs of life, for as long as a game takes
+    # a compiled loop holds the interpreter for as long as a game takes, so a worker cannot send signs of life
     with dask.config.set({"distributed.scheduler.worker-ttl": None}), ExitStack() as stack:
         if workers.address is None:
             with spare_the_workers():
@@ -123,7 +130,7 @@ def _dask(workers: Workers) -> Iterator[dict[str, Any]]:
                     threads_per_worker=1,
                     memory_limit=0,
                     host="127.0.0.1",
-                    # its server there may not be left out, and any port will do
+                    # the dashboard's server is needed even without a dashboard; it takes any free port
                     dashboard_address="127.0.0.1:0",
                     scheduler_kwargs={"dashboard": False},
                     silence_logs=logging.CRITICAL,
@@ -132,25 +139,25 @@ def _dask(workers: Workers) -> Iterator[dict[str, Any]]:
             client = stack.enter_context(Client(cluster, set_as_default=False))
         else:
             with _no_answer(workers):
-                # somebody else who listens there would keep a client waiting, whatever its timeout
-                asyncio.run(asyncio.wait_for(rpc(workers.address).identity(), PATIENCE))
-                client = Client(workers.address, timeout=PATIENCE, set_as_default=False)
+                # if another program listens there, a client would wait for ever, whatever its timeout
+                asyncio.run(asyncio.wait_for(rpc(workers.address).identity(), SECONDS_TO_CONNECT))
+                client = Client(workers.address, timeout=SECONDS_TO_CONNECT, set_as_default=False)
                 stack.enter_context(client)
-                client.wait_for_workers(1, timeout=PATIENCE)
-            # joblib would wait for the answer of a worker that cannot import what it is sent
-            for worker, found in client.run(find_spec, __package__).items():
-                if found is None:
+                client.wait_for_workers(1, timeout=SECONDS_TO_CONNECT)
+            # joblib would wait for ever for a worker that cannot import the tasks
+            for worker, spec in client.run(find_spec, __package__).items():
+                if spec is None:
                     raise ValueError(f"the worker {worker} lacks onlinecal: install the same version there")
         with parallel_config("dask", client=client):
             try:
-                yield {"n_jobs": -1, "timeout": LOST}
+                yield {"n_jobs": -1, "timeout": SECONDS_UNTIL_LOST}
             except multiprocessing.TimeoutError as error:
-                raise ConnectionError(f"{workers}: no answer within {LOST:.0f} s") from error
+                raise ConnectionError(f"{workers}: no answer within {SECONDS_UNTIL_LOST:.0f} s") from error
 
 
 @contextmanager
 def _ray(workers: Workers) -> Iterator[dict[str, Any]]:
-    # read when Ray is imported, or starts
+    # Ray reads this when it is imported or started
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     _need("ray", workers)
     import ray
@@ -158,23 +165,23 @@ def _ray(workers: Workers) -> Iterator[dict[str, Any]]:
     from ray.util.joblib.ray_backend import RayBackend
 
     class Unordered(RayBackend):
-        # its answers come one by one; it only inherits from a backend of joblib's whose do not
+        # Ray's answers come one by one, but it inherits from a backend of joblib that says they do not
         supports_return_generator = True
 
     quiet = {"logging_level": logging.CRITICAL, "log_to_driver": False}
-    # Ray prints what became of its workers, and stdout is for results
+    # Ray prints messages about its workers, but stdout is for results
     with redirect_stdout(sys.stderr):
         try:
             if workers.address is None:
-                own = {"num_cpus": workers.jobs, "object_store_memory": OBJECT_STORE}
+                own = {"num_cpus": workers.jobs, "object_store_memory": OBJECT_STORE_BYTES}
                 ray.init(address="local", include_dashboard=False, **own, **quiet)
             else:
                 with _no_answer(workers):
                     ray.init(address=workers.address, **quiet)
             yield {"backend": Unordered(), "n_jobs": -1}
         except RayError as error:
-            told = str(error).splitlines() or [type(error).__name__]
-            raise ConnectionError(f"{workers}: {told[0]}") from error
+            lines = str(error).splitlines() or [type(error).__name__]
+            raise ConnectionError(f"{workers}: {lines[0]}") from error
         finally:
             ray.shutdown()
 
@@ -189,14 +196,14 @@ def _need(package: str, workers: Workers) -> None:
 
 @contextmanager
 def _no_answer(workers: Workers) -> Iterator[None]:
-    """Whatever goes wrong while connecting becomes a ValueError that names the address."""
+    """Any error inside the block, while connecting, becomes a ValueError that names the address."""
     address = str(workers.address)
     try:
         parts = urlsplit(address if "//" in address else f"//{address}")
         if not parts.hostname or not parts.port:
             raise ValueError("--scheduler must be HOST:PORT or SCHEME://HOST:PORT")
-        # whether there is anybody is known sooner than a cluster's client says it
-        socket.create_connection((parts.hostname, parts.port), PATIENCE).close()
+        # a plain connection fails sooner than a cluster's client
+        socket.create_connection((parts.hostname, parts.port), SECONDS_TO_CONNECT).close()
         yield
     except Exception as error:
         raise ValueError(f"no answer from {workers}: {str(error) or type(error).__name__}") from error
@@ -204,7 +211,7 @@ def _no_answer(workers: Workers) -> Iterator[None]:
 
 @contextmanager
 def spare_the_workers() -> Iterator[None]:
-    """While processes are started, they inherit that an interrupt is not for them but for their parent."""
+    """Processes that are started inside the block ignore interrupts, which are left to their parent."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -303,9 +310,9 @@ def play_games(
 
 
 def in_playing_order(plan: Plan) -> list[PlannedGame]:
-    """Short games first, and neighbours of different forecasters.
+    """The games in the order of playing: short ones first, and neighbours with different forecasters.
 
-    Processes that start side by side then compile different loops. Whoever comes later finds them on disk.
+    So processes that start at the same time compile different loops, and later games find them on disk.
     """
 
     def turn(game: PlannedGame) -> tuple[int, int, int]:

@@ -1,1 +1,1 @@
-"""The worst case of a forecaster, by playing every outcome sequence."""
+"""Worst cases: of one forecaster, by playing every outcome sequence, and of the best forecaster of all."""

@@ -1,10 +1,10 @@
-"""The worst case of a forecaster, by playing every outcome sequence there is.
+"""The worst case of a forecaster, found by playing every outcome sequence.
 
 What holds on all 2^T sequences holds against every adversary, so the largest error among them is the worst
-case itself and not an estimate. A randomised forecaster's error is averaged over so many seeded sequences of
-draws for each outcome sequence: the worst sequence is then one that does not react to the draws.
+case itself and not an estimate. A randomised forecaster's error is averaged over several seeded sequences of
+draws for each outcome sequence; so the worst sequence is one that does not react to the draws.
 
-The sequences of one length are walked as a tree: what is common to them is played once.
+The sequences of one length are walked as a tree: rounds that they have in common are played once.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from onlinecal.simulations.games.players import Player
 from onlinecal.simulations.sweeps.playing import Workers, work
 from onlinecal.validation import check_choice, check_count
 
-Measure = Literal["distance", "ece"]
+WorstMeasure = Literal["distance", "ece"]
 
-MOST_ROUNDS = 24
-"""Sixteen million games; every further round doubles them, and the time."""
+MOST_ENUMERATED_ROUNDS = 24
+"""The most rounds: these are sixteen million games, and every further round doubles them, and the time."""
 
-DRAWS = 8
-"""Sequences of draws over which a randomised forecaster is averaged."""
+DEFAULT_DRAWS = 8
+"""How many sequences of draws a randomised forecaster is averaged over by default."""
 
-SPLIT = 6
-"""The tree is cut after so many rounds, into as many pieces as there are sequences of them."""
+SPLIT_ROUNDS = 6
+"""The tree is cut after this many rounds, into a piece for each sequence of these rounds."""
 
-ROUNDING = 1e-11
-"""Errors closer than this are equal; of equally bad sequences the first in binary order is named."""
+EQUAL_ERRORS = 1e-11
+"""Errors count as equal if they are closer than this; the first of equally bad sequences is named."""
 
 
 @dataclass(frozen=True)
 class WorstGame:
-    """The worst of all games of so many rounds, the first of equally bad ones; errors are sums over rounds.
+    """The worst of all games of `rounds` rounds, the first of equally bad ones; errors are sums over rounds.
 
-    The mean is that of all 2^T sequences: what to expect against fair coins. The bound is what was proven of
-    the distance, None if nothing was.
+    `mean` is the mean error of all 2^T sequences, which is the expected error against fair coins. `bound` is
+    the proven bound on the distance, or None if nothing is proven.
     """
 
     rounds: int
@@ -68,10 +68,10 @@ class WorstGame:
 
 @dataclass(frozen=True)
 class Enumeration:
-    """The worst games of every length, from 1 round to the longest, and how they were measured."""
+    """The worst games of every length, from 1 round to the longest, and the settings of the search."""
 
     forecaster: str
-    measure: Measure
+    measure: WorstMeasure
     draws: int
     seed: int
     games: tuple[WorstGame, ...]
@@ -82,15 +82,15 @@ class Enumeration:
         return self.games[-1]
 
     def broken_bounds(self) -> list[str]:
-        """Every length whose worst distance exceeds what was proven, in words; empty if all is well."""
+        """Every length whose worst distance exceeds its proven bound, in words; empty if none does."""
         return [
             f"BROKEN: distance {game.error:.6g} > bound {game.bound:.6g} ({self.forecaster}, {game.sequence})"
             for game in self.games
-            if game.bound is not None and game.error > game.bound + ROUNDING
+            if game.bound is not None and game.error > game.bound + EQUAL_ERRORS
         ]
 
     def record(self) -> dict[str, Any]:
-        """All of it as plain records."""
+        """The enumeration as plain records."""
         games = [{**asdict(game), "over_root": game.over_root} for game in self.games]
         return {**asdict(self), "games": games}
 
@@ -99,8 +99,8 @@ def enumerate_games(
     spec: str,
     rounds: int,
     *,
-    measure: Measure = "distance",
-    draws: int = DRAWS,
+    measure: WorstMeasure = "distance",
+    draws: int = DEFAULT_DRAWS,
     seed: int = 0,
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
@@ -109,31 +109,34 @@ def enumerate_games(
 
     A forecaster that is built for a horizon is built anew for each length. A randomised forecaster's errors
     are averaged over the draws of the seeds seed, ..., seed + draws - 1. `progress` is called with (pieces of
-    the tree done, all). Up to 16 rounds take a second or two, 20 ten, 24, the most, many minutes.
+    the tree done, all pieces). Up to 16 rounds take a second or two, 20 rounds take ten, and 24, the most,
+    take many minutes.
 
     Raises
     ------
     ValueError
-        For a spec that is none, or arguments outside these ranges.
+        For a spec that is not one, or arguments outside these ranges.
     """
     player = players.create(spec)
-    rounds = check_count(rounds, "rounds", most=MOST_ROUNDS)
-    check_choice(measure, get_args(Measure), "measure")
+    rounds = check_count(rounds, "rounds", most=MOST_ENUMERATED_ROUNDS)
+    check_choice(measure, get_args(WorstMeasure), "measure")
     draws = check_count(draws, "draws")
-    # a deterministic forecaster does not draw: one game tells everything
+    # a deterministic forecaster does not draw, so one game is enough
     draws = draws if len(player.build(1).draws(1)) else 1
     tasks = [
         (player.spec, t, prefix, measure, draws, seed)
         for t in range(rounds, 0, -1)
-        for prefix in ([""] if t <= SPLIT else (f"{number:0{SPLIT}b}" for number in range(2**SPLIT)))
+        for prefix in (
+            [""] if t <= SPLIT_ROUNDS else (f"{number:0{SPLIT_ROUNDS}b}" for number in range(2**SPLIT_ROUNDS))
+        )
     ]
-    # compiled here once, and found on disk by all processes
+    # a first game compiles the loop, so that all processes find it on disk
     play_piece(player.spec, 1, "", measure, 1, seed)
-    # in the order of the tasks, so that sums round alike whatever the number of jobs
+    # answers come in the order of the tasks, so that sums are rounded alike for any number of jobs
     answers = work(play_piece, tasks, Workers(jobs=min(jobs, len(tasks))), ordered=True)
-    found: dict[int, _Best] = {}
+    best_of: dict[int, _Best] = {}
     for done, ((_, t, *_), best) in enumerate(zip(tasks, answers, strict=True), 1):
-        found[t] = _worse(found[t], best) if t in found else best
+        best_of[t] = _worse(best_of[t], best) if t in best_of else best
         if progress is not None:
             progress(done, len(tasks))
     games = (
@@ -144,13 +147,13 @@ def enumerate_games(
             mean=best.total / 2**t,
             bound=player.bound(t) if measure == "distance" else None,
         )
-        for t, best in sorted(found.items())
+        for t, best in sorted(best_of.items())
     )
     return Enumeration(player.spec, measure, draws, seed, tuple(games))
 
 
 def replay(player: Player, sequence: str, seed: int = 0) -> NDArray[np.float64]:
-    """The forecasts (of references: the answers) of one game, shape (T,)."""
+    """The forecasts of one game, shape (T,); for references their answers."""
     outcomes = [int(letter) for letter in sequence]
     stream = adversaries.replay_sequence(outcomes).adversary()
     duel = play(player.build(len(outcomes), seed), stream, len(outcomes), None, 1)
@@ -159,22 +162,22 @@ def replay(player: Player, sequence: str, seed: int = 0) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class _Best:
-    """The worst sequence among some of one length, and the sum of the errors of all of them."""
+    """The worst of some sequences of one length, and the sum of the errors of these sequences."""
 
     error: float
     sequence: str
     total: float
 
 
-def _worse(one: _Best, other: _Best) -> _Best:
-    """The two together; the result does not depend on which comes first."""
-    pair = sorted((one, other), key=lambda best: best.sequence)
-    worst = pair[1] if pair[1].error > pair[0].error + ROUNDING else pair[0]
-    return _Best(worst.error, worst.sequence, one.total + other.total)
+def _worse(first: _Best, second: _Best) -> _Best:
+    """The worst of both, with the sum of both totals; the result does not depend on their order."""
+    pair = sorted((first, second), key=lambda best: best.sequence)
+    worst = pair[1] if pair[1].error > pair[0].error + EQUAL_ERRORS else pair[0]
+    return _Best(worst.error, worst.sequence, first.total + second.total)
 
 
-def play_piece(spec: str, rounds: int, prefix: str, measure: Measure, draws: int, seed: int) -> _Best:
-    """The worst of the games of so many rounds that begin with this prefix."""
+def play_piece(spec: str, rounds: int, prefix: str, measure: WorstMeasure, draws: int, seed: int) -> _Best:
+    """The worst of the games of `rounds` rounds that begin with this prefix."""
     player = players.create(spec)
     begun = np.array([int(letter) for letter in prefix], dtype=np.uint8)
     below = rounds - len(prefix)
@@ -185,17 +188,17 @@ def play_piece(spec: str, rounds: int, prefix: str, measure: Measure, draws: int
         drawn = np.asarray(forecaster.draws(rounds), dtype=np.float64)
         walk = tree_walk(forecaster.rules)
         added = np.empty_like(errors)
-        arguments = begun, rounds, drawn, measure == "ece", steps_up_to(MOST_ROUNDS), added
+        arguments = begun, rounds, drawn, measure == "ece", steps_up_to(MOST_ENUMERATED_ROUNDS), added
         while not walk(forecaster.memory, peeks, *arguments):
             forecaster.grow()
         errors += added
     errors /= draws
-    place = int(np.argmax(errors >= errors.max() - ROUNDING))
+    place = int(np.argmax(errors >= errors.max() - EQUAL_ERRORS))
     return _Best(float(errors[place]), f"{prefix}{place:0{below}b}", float(errors.sum()))
 
 
-def _remeasured(player: Player, sequence: str, measure: Measure, draws: int, seed: int) -> float:
-    """The error of one game, played and measured once more by the library's own measures."""
+def _remeasured(player: Player, sequence: str, measure: WorstMeasure, draws: int, seed: int) -> float:
+    """The error of one game, played once more and measured by the library's measures."""
     outcomes = [int(letter) for letter in sequence]
     errors = []
     for draw in range(draws):
@@ -209,10 +212,10 @@ def _remeasured(player: Player, sequence: str, measure: Measure, draws: int, see
     return float(np.mean(errors))
 
 
-class Steps(NamedTuple):
-    """The primitive steps of every small lattice, one table after the other.
+class LatticeSteps(NamedTuple):
+    """The primitive steps of every small lattice, in one table.
 
-    The lattice of n0 zeros and n1 ones has rows[begins[n0, n1] : ends[n0, n1]].
+    Those of the lattice of n0 zeros and n1 ones are rows[begins[n0, n1] : ends[n0, n1]].
     """
 
     rows: Ints
@@ -221,8 +224,8 @@ class Steps(NamedTuple):
 
 
 @cache
-def steps_up_to(rounds: int) -> Steps:
-    """The steps of all lattices of at most so many rounds."""
+def steps_up_to(rounds: int) -> LatticeSteps:
+    """The steps of all lattices of at most this many rounds."""
     rows, begins, ends = [], np.zeros((2, rounds + 1, rounds + 1), np.int64), 0
     for zeros in range(rounds + 1):
         for ones in range(rounds + 1 - zeros):
@@ -230,11 +233,11 @@ def steps_up_to(rounds: int) -> Steps:
             begins[:, zeros, ones] = ends, ends + len(table)
             ends += len(table)
             rows.append(table)
-    return Steps(np.concatenate(rows), begins[0], begins[1])
+    return LatticeSteps(np.concatenate(rows), begins[0], begins[1])
 
 
 @kernel_part
-def small_distance(forecasts: Floats, outcomes: NDArray[np.uint8], steps: Steps) -> float:
+def small_distance(forecasts: Floats, outcomes: NDArray[np.uint8], steps: LatticeSteps) -> float:
     """The exact distance to calibration of a short game, a sum; forecasts and outcomes of shape (T,)."""
     zeros, ones = with_sums(forecasts[outcomes == 0]), with_sums(forecasts[outcomes == 1])
     n0, n1 = len(zeros[0]), len(ones[0])
@@ -265,11 +268,11 @@ def small_ece(forecasts: Floats, outcomes: NDArray[np.uint8]) -> float:
 
 @cache
 def tree_walk(rules: Rules) -> Callable[..., bool]:
-    """walk(memory, peeks, prefix, rounds, draws, by_ece, steps, errors) -> whether the memory had room.
+    """A kernel walk(memory, peeks, prefix, rounds, draws, by_ece, steps, errors) -> whether memory had room.
 
-    Writes the error of every game of so many rounds that begins with the prefix, in binary order: errors
-    (2^(rounds - len(prefix)),). Draws are one a round, or none. Of a forecaster that peeks, what it is
-    charged for is measured.
+    It writes the error of every game of `rounds` rounds that begins with the prefix into `errors`, of shape
+    (2^(rounds - len(prefix)),), in binary order. There is one draw a round, or none. A forecaster that peeks
+    is measured by the values that it is charged for.
     """
     has_room, announce, settle, point = rules.has_room, rules.announce, rules.settle, rules.point
 
@@ -281,7 +284,7 @@ def tree_walk(rules: Rules) -> Callable[..., bool]:
         rounds: int,
         draws: NDArray[np.float64],
         by_ece: bool,
-        steps: Steps,
+        steps: LatticeSteps,
         errors: NDArray[np.float64],
     ) -> bool:
         drawn, start = len(draws) > 0, len(prefix)
@@ -293,7 +296,7 @@ def tree_walk(rules: Rules) -> Callable[..., bool]:
         below = rounds - start
         level = 0
         for leaf in range(1 << below):
-            # what this leaf shares with the one before it is played already
+            # the rounds that this leaf has in common with the one before it are played already
             if leaf > 0:
                 level = rounds - 1
                 shifted = leaf

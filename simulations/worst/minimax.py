@@ -1,16 +1,16 @@
 """The least worst case of all deterministic forecasters in a short game, between two proven bounds.
 
 A forecaster announces p_t, the opponent answers with y_t, and in the end the forecaster pays the distance to
-calibration. A deterministic forecaster is a number for every history of outcomes, and its worst case the
-largest of 2^T distances. The least worst case, over all forecasters, is the value of the game: no cleverness
-avoids paying it.
+calibration. A deterministic forecaster has a number for every history of outcomes, and its worst case is the
+largest of 2^T distances. The least worst case of all forecasters is the value of the game: every forecaster
+has to pay it at least once.
 
 The distance is the least l1 distance to one of finitely many sequences, those that are calibrated for the
-outcomes. So the value is that of a linear program, once each game is told which of them to go to. Branch and
-bound decides that: in a node some games have some of their sequences left, and mixtures of these are allowed,
-which can only lower the value. Reflection (outcomes and forecasts turned round) halves the work. The value is
-at least what games that begin with outcome 0 cost after a first forecast of 1/2 or more, and at most what
-they cost after 1/2 itself.
+outcomes. So once the sequence of each game is chosen, the value is that of a linear program. Branch and bound
+chooses: in a node some games have some of their sequences left, and mixtures of these are allowed, which can
+only lower the value. Reflection, which exchanges 0 and 1 in outcomes and forecasts, halves the work. The
+value is at least the cost of games that begin with outcome 0 after a first forecast of 1/2 or more, and at
+most their cost after a first forecast of 1/2.
 """
 
 from __future__ import annotations
@@ -32,25 +32,27 @@ from scipy.sparse import block_array, block_diag, csr_array, eye_array, hstack, 
 from onlinecal.arrays import Floats
 from onlinecal.validation import check_count
 
-MOST_ROUNDS = 8
-ROUNDING = 1e-9
-"""More than floating point can be wrong in the sum of a few ten thousand products of at most 1."""
-DESCENTS = 100
-"""After so many programs no better forecasters are looked for, which would take most of the time."""
-CLOSED = 1e-6
-"""Bounds this close count as met."""
+MOST_MINIMAX_ROUNDS = 8
+BOUND_ROUNDING = 1e-9
+"""This is more than the rounding error of a sum of a few ten thousand products of at most 1."""
+MOST_DESCENTS = 100
+"""After this many programs no better forecasters are searched for, which would take most of the time."""
+CLOSED_GAP = 1e-6
+"""Bounds count as equal if they are this close."""
 LARGEST_DENOMINATOR = 100_000
-"""Forecasts are rounded to such fractions before their worst case is worked out exactly."""
+"""Forecasts are rounded to fractions with at most this denominator before their worst case is computed."""
 
-STORED = Path(__file__).with_name("minimax.toml")
-"""Forecasters that long searches have found: forecasts after no outcome, 0, 00, 01, 000, ..."""
+STORED_FORECASTERS = Path(__file__).with_name("minimax.toml")
+"""The file of forecasters that long searches have found: their forecasts after no outcome, 0, 00, 01, 000,
+..."""
 
-History = tuple[int, ...]
+OutcomesSoFar = tuple[int, ...]
+"""The outcomes before a round."""
 
 
 @dataclass(frozen=True)
 class LeastWorst:
-    """Between which bounds the least worst distance of T rounds lies, sums over rounds.
+    """Bounds on the least worst distance of T rounds, which are sums over rounds.
 
     No deterministic forecaster has a smaller worst case than `lower`. `upper` is the exact worst case of the
     forecaster that was found, which has a forecast for every history of fewer than T outcomes. `nodes` linear
@@ -60,19 +62,19 @@ class LeastWorst:
     rounds: int
     lower: float
     upper: Fraction
-    forecaster: Mapping[History, Fraction]
+    forecaster: Mapping[OutcomesSoFar, Fraction]
     nodes: int
 
     @property
     def is_closed(self) -> bool:
         """Whether the bounds meet, up to 1e-6."""
-        return self.upper - self.lower <= CLOSED
+        return self.upper - self.lower <= CLOSED_GAP
 
 
-def calibrated_sequences(outcomes: History) -> NDArray[np.int64]:
+def calibrated_sequences(outcomes: OutcomesSoFar) -> NDArray[np.int64]:
     """All sequences that are perfectly calibrated for these outcomes, in units of 1/lcm(1, ..., T).
 
-    One for each way to group the rounds, every round at the mean of its group; rows differ.
+    There is one for each way to group the rounds: every round has the mean of its group. All rows differ.
     """
     unit = math.lcm(*range(1, len(outcomes) + 1))
 
@@ -92,7 +94,7 @@ def calibrated_sequences(outcomes: History) -> NDArray[np.int64]:
     return np.array(sorted({tuple(way[t] for t in rounds) for way in grouped(rounds)}))
 
 
-def worst_distance(forecaster: Mapping[History, Fraction], rounds: int) -> Fraction:
+def worst_distance(forecaster: Mapping[OutcomesSoFar, Fraction], rounds: int) -> Fraction:
     """The largest distance to calibration over all 2^T sequences, exactly.
 
     `forecaster` has a forecast for every history of fewer than T outcomes.
@@ -101,14 +103,14 @@ def worst_distance(forecaster: Mapping[History, Fraction], rounds: int) -> Fract
     whole = math.lcm(unit, *(p.denominator for p in forecaster.values()))
     worst = 0
     for outcomes in product((0, 1), repeat=rounds):
-        said = [int(forecaster[outcomes[:t]] * whole) for t in range(rounds)]
-        # in Python's integers: the common denominator may be long
+        forecasts = [int(forecaster[outcomes[:t]] * whole) for t in range(rounds)]
+        # the common denominator may be long, so these are Python's integers
         rows = ([whole // unit * q for q in row] for row in calibrated_sequences(outcomes).tolist())
-        worst = max(worst, min(sum(abs(p - q) for p, q in zip(said, row, strict=True)) for row in rows))
+        worst = max(worst, min(sum(abs(p - q) for p, q in zip(forecasts, row, strict=True)) for row in rows))
     return Fraction(worst, whole)
 
 
-class Relaxation:
+class GameRelaxation:
     """The linear program of a node: forecasts, and for each game a mixture of calibrated sequences.
 
     Variables: forecasts, the value z, weights of all games' sequences, distances of all games' rounds.
@@ -117,7 +119,7 @@ class Relaxation:
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
         self.games = [(0, *rest) for rest in product((0, 1), repeat=rounds - 1)]
-        self.histories: dict[History, int] = {}
+        self.histories: dict[OutcomesSoFar, int] = {}
         for game in self.games:
             for t in range(rounds):
                 self.histories.setdefault(game[:t], len(self.histories))
@@ -132,39 +134,43 @@ class Relaxation:
         self._matrices()
 
     def _matrices(self) -> None:
-        """`below` x <= 0: a distance is at least |p - q|, z at least the sum of a game's; `mixed` x = 1."""
+        """Make the constraints `below` x <= 0 and `mixed` x = 1.
+
+        The former say that a distance is at least |p - q|, and that z is at least the sum of a game's
+        distances; the latter that the weights of a game have the sum 1.
+        """
         games, steps = self.paths.shape[0], self.paths.size
-        said = csr_array((np.ones(steps), self.paths.ravel(), np.arange(steps + 1)), (steps, self.value))
-        meant = block_diag([csr_array(choices.T) for choices in self.sequences])
+        announced = csr_array((np.ones(steps), self.paths.ravel(), np.arange(steps + 1)), (steps, self.value))
+        calibrated = block_diag([csr_array(choices.T) for choices in self.sequences])
         alone, above = eye_array(steps), np.ones((games, 1))
         sums = kron(eye_array(games), np.ones((1, self.rounds)))
-        apart = [[sign * said, None, -sign * meant, -alone] for sign in (1.0, -1.0)]
+        apart = [[sign * announced, None, -sign * calibrated, -alone] for sign in (1.0, -1.0)]
         below = block_array([*apart, [None, -above, None, sums]], format="csr")
-        # both signs of a round stand together
+        # the constraints of a round with both signs stand beside each other
         order = np.arange(2 * steps).reshape(2, steps).T.ravel()
         self.below = below[np.append(order, np.arange(2 * steps, 2 * steps + games))]
         mixtures = block_diag([np.ones((1, len(choices))) for choices in self.sequences])
         self.mixed = hstack([csr_array((games, self.value + 1)), mixtures, csr_array((games, steps))], "csr")
 
-    def solve(self, allowed: NDArray[np.bool_], first: float) -> Node | None:
-        """With these sequences allowed and a first forecast from 1/2 to `first`; None if that cannot be."""
+    def solve(self, allowed: NDArray[np.bool_], first: float) -> SearchNode | None:
+        """Solve it for these allowed sequences, and a first forecast in [1/2, first]; None if infeasible."""
         low, high = np.zeros(self.moves.stop), np.ones(self.moves.stop)
         high[self.value], low[0], high[0], high[self.weights] = self.rounds, 0.5, first, allowed
         cost = np.zeros(len(low))
         cost[self.value] = 1.0
         bounds = np.column_stack([low, high])
         ones = np.ones(len(self.games))
-        found = linprog(cost, self.below, np.zeros(self.below.shape[0]), self.mixed, ones, bounds, "highs")
-        if found.x is None:
+        solved = linprog(cost, self.below, np.zeros(self.below.shape[0]), self.mixed, ones, bounds, "highs")
+        if solved.x is None:
             return None
-        # any multipliers prove a bound, since every variable has both ends: the solver need not be trusted
-        prices = np.maximum(-found.ineqlin.marginals, 0.0)
-        reduced = cost + self.below.T @ prices - self.mixed.T @ found.eqlin.marginals
-        proven = found.eqlin.marginals.sum() + np.minimum(reduced * low, reduced * high).sum()
-        return Node(float(proven) - ROUNDING, found.x, prices[-len(self.games) :], allowed)
+        # every variable has both bounds, so any multipliers prove a bound, even if the solver is wrong
+        prices = np.maximum(-solved.ineqlin.marginals, 0.0)
+        reduced = cost + self.below.T @ prices - self.mixed.T @ solved.eqlin.marginals
+        proven = solved.eqlin.marginals.sum() + np.minimum(reduced * low, reduced * high).sum()
+        return SearchNode(float(proven) - BOUND_ROUNDING, solved.x, prices[-len(self.games) :], allowed)
 
     def gaps(self, forecasts: Floats, allowed: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.intp]]:
-        """The distance of every game to the nearest sequence it is allowed, and where among all that is."""
+        """The distance of every game to the nearest allowed sequence, and the place of that among all."""
         nearest = []
         for g, choices in enumerate(self.sequences):
             distances = np.abs(choices - forecasts[self.paths[g]]).sum(axis=1)
@@ -175,8 +181,8 @@ class Relaxation:
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
-    """A solved program: what it proves, its solution, what each game's distance weighs, what was allowed."""
+class SearchNode:
+    """A solved program: its proven bound, its solution, the prices of games, and the allowed sequences."""
 
     bound: float
     solution: Floats
@@ -185,46 +191,49 @@ class Node:
 
 
 def least_worst(rounds: int, most_nodes: int = 2000) -> LeastWorst:
-    """Between which bounds the least worst distance of any deterministic forecaster lies.
+    """Bounds on the least worst distance of any deterministic forecaster.
 
-    The rounds are at most 8; up to 5 the bounds meet within a second. The search stops with the bounds it has
-    after so many linear programs. ValueError for numbers outside these ranges.
+    There are at most 8 rounds; up to 5 the bounds meet within a second. The search stops after `most_nodes`
+    linear programs, with the bounds it has then. Raises ValueError for numbers outside these ranges.
     """
-    rounds = check_count(rounds, "rounds", most=MOST_ROUNDS)
+    rounds = check_count(rounds, "rounds", most=MOST_MINIMAX_ROUNDS)
     most_nodes = check_count(most_nodes, "most_nodes")
-    game = Relaxation(rounds)
+    game = GameRelaxation(rounds)
     root = game.solve(game.everything, 1.0)
     assert root is not None
     best, forecasts = descend(game, root.solution)
     waiting, nodes, lower = [(root.bound, 0, root)], 1, root.bound
     while waiting:
         lower, _, node = heapq.heappop(waiting)
-        if best - lower <= CLOSED / 2 or nodes >= most_nodes:
+        if best - lower <= CLOSED_GAP / 2 or nodes >= most_nodes:
             break
         for allowed in branches(game, node):
             child = game.solve(allowed, 1.0)
             nodes += 1
             if child is not None:
                 heapq.heappush(waiting, (max(child.bound, lower), nodes, child))
-        if nodes < DESCENTS:
-            best, forecasts = min((best, forecasts), descend(game, node.solution), key=lambda one: one[0])
+        if nodes < MOST_DESCENTS:
+            best, forecasts = min((best, forecasts), descend(game, node.solution), key=lambda pair: pair[0])
     forecaster = reflected({history: exact(forecasts[place]) for history, place in game.histories.items()})
-    found = worst_distance(forecaster, rounds), forecaster
-    upper, forecaster = min(found, stored(rounds) or found, key=lambda one: one[0])
+    own = worst_distance(forecaster, rounds), forecaster
+    upper, forecaster = min(own, stored(rounds) or own, key=lambda pair: pair[0])
     return LeastWorst(rounds, lower, upper, forecaster, nodes)
 
 
-def branches(game: Relaxation, node: Node) -> list[NDArray[np.bool_]]:
-    """The sequences of one game in two parts: where the mixture falls shortest of the distance, by price."""
+def branches(game: GameRelaxation, node: SearchNode) -> list[NDArray[np.bool_]]:
+    """Two nodes that divide the sequences of one game: that whose mixture is farthest below its distance.
+
+    The distances are weighted by the prices of the games.
+    """
     true, _ = game.gaps(node.solution[: game.value], node.allowed)
     mixed = node.solution[game.moves].reshape(game.paths.shape).sum(axis=1)
-    g = int(np.argmax((node.prices + CLOSED) * np.maximum(true - mixed, 0.0)))
+    g = int(np.argmax((node.prices + CLOSED_GAP) * np.maximum(true - mixed, 0.0)))
     places = game.starts[g] + np.flatnonzero(node.allowed[game.starts[g] : game.starts[g + 1]])
     choices = game.sequences[g][places - game.starts[g]]
     weights = node.solution[game.weights][places]
     mean = weights @ choices / weights.sum()
     t = int((weights @ (choices - mean) ** 2).argmax())
-    below = choices[:, t] <= mean[t] + CLOSED
+    below = choices[:, t] <= mean[t] + CLOSED_GAP
     if below.all():
         below = choices[:, t] < choices[:, t].max()
     halves = []
@@ -235,13 +244,16 @@ def branches(game: Relaxation, node: Node) -> list[NDArray[np.bool_]]:
     return halves
 
 
-def descend(game: Relaxation, solution: Floats) -> tuple[float, Floats]:
-    """Forecasts, the first 1/2, that cannot be bettered while every game goes to its nearest sequence."""
+def descend(game: GameRelaxation, solution: Floats) -> tuple[float, Floats]:
+    """Forecasts, with 1/2 as the first, that are best while every game goes to its nearest sequence.
+
+    They are improved from `solution` on, until the largest distance no longer falls.
+    """
     forecasts, best = solution[: game.value].copy(), math.inf
     forecasts[0] = 0.5
     while True:
         distances, where = game.gaps(forecasts, game.everything)
-        if distances.max() >= best - CLOSED / 10:
+        if distances.max() >= best - CLOSED_GAP / 10:
             return best, forecasts
         best = float(distances.max())
         chosen = np.zeros_like(game.everything)
@@ -255,20 +267,20 @@ def descend(game: Relaxation, solution: Floats) -> tuple[float, Floats]:
 
 
 def exact(p: float) -> Fraction:
-    """A forecast as a fraction that is not too long."""
+    """A forecast as a fraction with a denominator of at most LARGEST_DENOMINATOR."""
     return min(max(Fraction(float(p)).limit_denominator(LARGEST_DENOMINATOR), Fraction(0)), Fraction(1))
 
 
-def reflected(forecasts: Mapping[History, Fraction]) -> dict[History, Fraction]:
+def reflected(forecasts: Mapping[OutcomesSoFar, Fraction]) -> dict[OutcomesSoFar, Fraction]:
     """The forecaster with these forecasts after a first 0, and the reflected ones after a first 1."""
     turned = {tuple(1 - y for y in history): 1 - p for history, p in forecasts.items() if history}
     return {**forecasts, **turned}
 
 
-def stored(rounds: int) -> tuple[Fraction, dict[History, Fraction]] | None:
-    """The best forecaster that a long search has found, with its worst case; None if none is kept."""
-    with STORED.open("rb") as file:
-        kept = {one["rounds"]: one for one in tomllib.load(file)["forecaster"]}
+def stored(rounds: int) -> tuple[Fraction, dict[OutcomesSoFar, Fraction]] | None:
+    """Worst case and forecasts of the best forecaster that a long search has found; None if there is none."""
+    with STORED_FORECASTERS.open("rb") as file:
+        kept = {entry["rounds"]: entry for entry in tomllib.load(file)["forecaster"]}
     if rounds not in kept:
         return None
     histories = [(), *((0, *rest) for t in range(rounds - 1) for rest in product((0, 1), repeat=t))]

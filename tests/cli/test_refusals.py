@@ -71,7 +71,7 @@ WRONG = [
     ("plot nowhere", "no results in nowhere"),
     ("forecasters --load nowhere.py", "no such file: nowhere.py"),
     ("worst --minimax --rounds 9", "rounds must be at most 8, got 9"),
-    ("worst --minimax --rounds 3 --out x", "--minimax is about the distance, and has no picture"),
+    ("worst --minimax --rounds 3 --out x", "--minimax is about the distance and has no picture"),
     ("experiment few.npz --figure map", "unknown figure 'map'; known: steps, actions, classes, drift"),
     ("experiment bare.npz", "has no labels to fit to"),
 ]

@@ -15,7 +15,7 @@ from onlinecal.adversaries.kinds import mixture
 from onlinecal.adversaries.kinds.binary import boundary_hugger_step, coin_step, threshold_step
 from onlinecal.adversaries.protocol import BELOW_ONE
 from onlinecal.compiling import address_of
-from onlinecal.simulations.games.duel import STEP, kernel_of
+from onlinecal.simulations.games.duel import STEP_SIGNATURE, kernel_of
 from tests.adversaries.play import RECORDED, play_compiled, play_plainly, scripted_game
 
 T = 400
@@ -89,7 +89,7 @@ def test_a_mixture_is_made_once_and_found_under_its_name():
 
 def test_the_code_of_a_mixture_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
-    address_of(kernel_of(mixture.mixture_step(threshold_step, coin_step)), STEP)
+    address_of(kernel_of(mixture.mixture_step(threshold_step, coin_step)), STEP_SIGNATURE)
     assert len([*tmp_path.rglob("*.kernel")]) == 1
 
 

@@ -68,7 +68,7 @@ def test_more_than_two_labels_are_judged_by_the_top_label():
 
 
 def test_hard_streams_are_what_they_say():
-    assert set(sources.HARD) == {"flip", "fold", "drift", "threshold"}
+    assert set(sources.HARD_STREAMS) == {"flip", "fold", "drift", "threshold"}
     half = np.arange(20_000) < 10_000
 
     def agreement(p, y):

@@ -16,7 +16,7 @@ from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from onlinecal.simulations import experiments
 from onlinecal.simulations.cli import experiment
-from onlinecal.simulations.plots.experiments import FIGURES
+from onlinecal.simulations.plots.experiments import EXPERIMENT_FIGURES
 from onlinecal.tables.classes import Part
 from tests.commands import run
 
@@ -159,18 +159,18 @@ def test_perfect_probabilities_show_the_gap_that_chance_makes():
 def test_figures_show_means_and_spans_over_splits_and_losses_beside_the_same_splits(played):
     frame = played["drift"].filter(drift="noise", severity=1.0).sort("split")
     change = frame.filter(method="Dirichlet")["loss"] - frame.filter(method="none")["loss"]
-    drawn = FIGURES["drift"].prepare(played["drift"]).filter(measure="loss_change")
+    drawn = EXPERIMENT_FIGURES["drift"].prepare(played["drift"]).filter(measure="loss_change")
     row = only(drawn, drift="noise", severity=1.0, method="Dirichlet")
     assert (row["mean"], row["n_splits"]) == (pytest.approx(change.mean()), 2)
     assert (row["low"], row["high"]) == pytest.approx((change.min(), change.max()))
     assert drawn.filter(method="none")["mean"].abs().max() == 0.0
     fitted = played["steps"].filter(part="fit")
     moved = fitted.filter(method="full steps", step=2)["loss"] - fitted.filter(method="none")["loss"]
-    staged = FIGURES["steps"].prepare(played["steps"])
+    staged = EXPERIMENT_FIGURES["steps"].prepare(played["steps"])
     row = only(staged, part="fit", step=2, method="full steps", measure="loss_change")
     assert row["mean"] == pytest.approx(moved.mean())
     for name, panels in (("drift", 9), ("actions", 2), ("classes", 2), ("steps", 3)):
-        figure = FIGURES[name]
+        figure = EXPERIMENT_FIGURES[name]
         assert len(figure.draw(figure.prepare(played[name])).axes) == panels
 
 
@@ -185,7 +185,7 @@ def net(tmp_path_factory):
 
 
 def test_a_picture_comes_with_its_numbers_and_those_of_every_split(net, tmp_path):
-    assert tuple(experiments.EXPERIMENTS) == experiment.FIGURES
+    assert tuple(experiments.EXPERIMENTS) == experiment.FIGURE_NAMES
     answer = run("experiment", net, "--figure", "steps", "--actions", 2, *SMALL, tmp_path, "--json")
     assert "steps: splits finished: 2 of 2" in answer.stderr
     files = {"steps.png", "steps.svg", "steps.csv", "steps-splits.csv"}

@@ -20,7 +20,7 @@ from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from onlinecal.simulations.games import duel as duel_module
 from onlinecal.simulations.games import players
 from onlinecal.simulations.games.duel import log_spaced, play
-from onlinecal.simulations.games.players import OF_SEVERAL, Baseline, create_player
+from onlinecal.simulations.games.players import MULTICLASS_CATALOGUE, Baseline, create_player
 
 ROUNDS = 700
 
@@ -287,7 +287,9 @@ def test_baselines_forecast_what_they_say():
 
 
 def test_unknown_players_are_refused():
-    assert [create_player(name).spec for name in OF_SEVERAL.entries] == list(OF_SEVERAL.entries)
+    assert [create_player(name).spec for name in MULTICLASS_CATALOGUE.entries] == list(
+        MULTICLASS_CATALOGUE.entries
+    )
     for spec, message in (
         ("balanced", "unknown forecaster of several classes 'balanced'"),
         ("uniform:prior=1", "uniform has no parameter 'prior'; it takes none"),

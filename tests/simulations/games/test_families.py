@@ -62,7 +62,7 @@ def test_settings_reach_the_forecaster():
     assert np.array_equal(nested.memory, plain.memory)
     assert nested.promise(300) == plain.promise(300) < players.create("nested:report=midpoint").bound(300)
     assert (players.create("nested:hints=true").build(99).hints, nested.hints) == (True, False)
-    with pytest.raises(ValueError, match="hints=false does not go with an adversary that gives hints"):
+    with pytest.raises(ValueError, match="hints must be true for an adversary that gives hints"):
         players.create("nested:hints=false").build(99, hinted=True)
     points = {"foster:draw=seen": 6, "minimax:cells=9,draw=seen": 10, "constant:at=0.25": None}
     for spec, n_points in (points | {"two-choices:cells=3": 4}).items():
@@ -76,7 +76,7 @@ def test_bad_specs_are_refused_with_what_is_known():
         ("balancd", r"did you mean 'balanced'\? Known: adaptive, balanced, constant, "),
         ("balanced:slak=1", "balanced has no parameter 'slak'; it takes slack, report, cells"),
         ("balanced:slack=0.4", r"slack must be a number in \[0.5, 1000\], got '0.4'"),
-        ("nested:rule=sign,slack=1", "slack belongs to the balanced rule"),
+        ("nested:rule=sign,slack=1", "slack is for rule=balanced"),
     ):
         with pytest.raises(ValueError, match=message):
             players.create(spec)
@@ -182,7 +182,7 @@ SIGN = "from onlinecal.simulations.games import players\nplayers.register(player
     "name,text,error,message",
     [
         ("gone.py", None, FileNotFoundError, r"no such file: .*gone\.py"),
-        ("own.txt", "", ValueError, r"own\.txt is no Python file"),
+        ("own.txt", "", ValueError, r"own\.txt is not a Python file"),
         ("bad.py", "x = 1\nx +\n", ValueError, r"bad\.py, line 2: SyntaxError"),
         ("bad.py", "def f():\n    1 / 0\n\n\nf()\n", ValueError, r"bad\.py, line 2: ZeroDivisionError"),
         ("bad.py", SIGN, ValueError, r"bad\.py, line 2: ValueError: the name 'sign' is taken by another"),

@@ -95,11 +95,15 @@ class Third:
 def test_who_cannot_play_is_told_why():
     greedy, two = adversaries.create("certificate-greedy"), adversaries.replay_sequence([0, 1]).adversary()
     for forecaster, adversary, words in (
-        (3, Below(), "forecaster must be one of the library's, or .* int has no predict_proba_one"),
-        (Frequencies(), "coin", "adversary must be one of the library's, or .* str has no next"),
+        (
+            3,
+            Below(),
+            "forecaster must be one of the library's, or .* got int, which has no predict_proba_one",
+        ),
+        (Frequencies(), "coin", "adversary must be one of the library's, or .* got str, which has no next"),
         (Frequencies(), Third(), r"Third.next must return an outcome from 0 to 1, got 2 in round 0"),
-        (Frequencies(), greedy, "certificate-greedy looks at the certificate"),
-        (FosterForecaster(horizon=9), Below(), "draw must be 'seen' where a plain adversary meets"),
+        (Frequencies(), greedy, "adversary must be oblivious or adaptive .* got certificate-greedy"),
+        (FosterForecaster(horizon=9), Below(), "draw must be 'seen' if a plain adversary plays"),
         (Frequencies(), two, "at most the 2 that sequence has"),
     ):
         with pytest.raises(ValueError, match=words):

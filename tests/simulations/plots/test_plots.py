@@ -15,10 +15,16 @@ from onlinecal.simulations.games import players
 from onlinecal.simulations.games.measuring import measure_recorded, play_and_measure
 from onlinecal.simulations.plots import sweeps
 from onlinecal.simulations.plots.games import draw_film, film_frames, prepare_film
-from onlinecal.simulations.plots.sweeps import FIGURES, GROWTH_FIGURES, SweepPictures, bound_curve, figure_of
+from onlinecal.simulations.plots.sweeps import (
+    GROWTH_FIGURES,
+    SWEEP_FIGURES,
+    SweepPictures,
+    bound_curve,
+    figure_of,
+)
 from onlinecal.simulations.sweeps.plan import make_plan
 from onlinecal.simulations.sweeps.playing import play_games
-from onlinecal.simulations.sweeps.results import MEASURES, Store, rates_table, read_table, summarise
+from onlinecal.simulations.sweeps.results import FITTED_MEASURES, Store, rates_table, read_table, summarise
 
 PNG = b"\x89PNG\r\n"
 
@@ -42,10 +48,10 @@ def numbers(folder, name, *chosen):
     return figure_of(name).prepare(read_table(folder, name if name == "trajectories" else "results"), *chosen)
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", SWEEP_FIGURES)
 def test_every_figure_is_written_beside_its_numbers(swept, name, monkeypatch):
     pictures = SweepPictures.read(swept)
-    assert pictures.names == [*FIGURES]
+    assert pictures.names == [*SWEEP_FIGURES]
     path = pictures.draw(name)
     assert path.read_bytes().startswith(PNG)
     svg = path.with_suffix(".svg").read_bytes()
@@ -98,7 +104,7 @@ def test_one_seed_has_its_bracket_for_a_band_and_without_a_bound_there_is_no_gua
 
 def test_landscape_shows_medians_beside_the_fitted_exponents(swept):
     results = read_table(swept, "results").filter(adversary="threshold")
-    for measure, column in MEASURES.items():
+    for measure, column in FITTED_MEASURES.items():
         table = numbers(swept, "landscape", measure, "threshold")
         assert table.height == 4
         both = table.join(rates_table(results).filter(measure=measure), on="forecaster", suffix="_fitted")
@@ -136,8 +142,8 @@ def test_the_matrix_has_the_exponents_in_the_order_of_the_sweep():
     assert [text.get_text() for text in axis.get_xticklabels()] == ["threshold", "coin", "bias-builder"]
     assert [text.get_text() for text in axis.texts] == ["0.50"] * 6
     # the colours of exponents are anchored at those of theory
-    for at, (anchor, colour) in zip((0.0, 1 / 3, 1 / 2, 2 / 3, 1.0), sweeps.ANCHORS, strict=True):
-        assert (at, sweeps.COLOURS(at)[:3]) == (anchor, pytest.approx(to_rgb(colour), abs=0.01))
+    for at, (anchor, colour) in zip((0.0, 1 / 3, 1 / 2, 2 / 3, 1.0), sweeps.EXPONENT_ANCHORS, strict=True):
+        assert (at, sweeps.EXPONENT_COLOURS(at)[:3]) == (anchor, pytest.approx(to_rgb(colour), abs=0.01))
 
 
 def test_a_bound_that_is_not_proven_is_not_claimed(tmp_path):
@@ -152,7 +158,7 @@ def test_a_bound_that_is_not_proven_is_not_claimed(tmp_path):
 def test_a_sweep_of_one_game_of_which_nothing_is_proven_can_be_drawn(tmp_path):
     grid = {"forecasters": ["constant"], "adversaries": ["constant"], "rounds": [1]}
     pictures = SweepPictures.read(drawn(tmp_path, grid, "csv"))
-    assert set(FIGURES) - set(pictures.names) == set(GROWTH_FIGURES)
+    assert set(SWEEP_FIGURES) - set(pictures.names) == set(GROWTH_FIGURES)
     for name in pictures.names:
         assert pictures.draw(name).read_bytes().startswith(PNG)
     for name in GROWTH_FIGURES:

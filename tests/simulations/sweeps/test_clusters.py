@@ -19,7 +19,7 @@ import pytest
 from onlinecal.simulations.sweeps import playing
 from onlinecal.simulations.sweeps.plan import read_plan
 from onlinecal.simulations.sweeps.playing import Workers, play_games, work
-from onlinecal.simulations.sweeps.results import TABLES, Store, read_table
+from onlinecal.simulations.sweeps.results import TABLE_NAMES, Store, read_table
 from tests.commands import run
 
 distributed = pytest.importorskip("distributed")
@@ -92,7 +92,7 @@ def games(folder):
 
 def assert_same(folder, other):
     assert games(folder) == games(other)
-    for name in TABLES:
+    for name in TABLE_NAMES:
         mine, theirs = (read_table(each, name) for each in (folder, other))
         assert mine.drop("seconds", strict=False).equals(theirs.drop("seconds", strict=False))
 
@@ -245,7 +245,7 @@ def test_a_cluster_is_left_alone_and_what_a_task_raises_arrives_as_it_was(dask, 
     assert dask_cluster.status.name == "running"
     assert sorted(work(abs, [(-1,), (2,)], dask)) == [1, 2]
     # a task whose worker dies is not waited for for ever
-    monkeypatch.setattr(playing, "LOST", 3.0)
+    monkeypatch.setattr(playing, "SECONDS_UNTIL_LOST", 3.0)
     with pytest.raises(ConnectionError, match=r"Dask at tcp://127.0.0.1:\d+: no answer within 3 s"):
         list(work(os._exit, [(3,)], dask))
     assert list(work(abs, [(-1,)], dask)) == [1]
@@ -272,7 +272,7 @@ def test_a_scheduler_that_is_not_there_is_told_at_once(backend, grid, tmp_path, 
         address = f"127.0.0.1:{server.getsockname()[1]}"
         if backend == "dask":
             # somebody else listens, and does not answer
-            monkeypatch.setattr(playing, "PATIENCE", 0.5)
+            monkeypatch.setattr(playing, "SECONDS_TO_CONNECT", 0.5)
             with pytest.raises(ValueError, match=f"no answer from Dask at {address}"):
                 list(work(abs, [(1,)], Workers("dask", address)))
             monkeypatch.undo()
@@ -280,7 +280,7 @@ def test_a_scheduler_that_is_not_there_is_told_at_once(backend, grid, tmp_path, 
     begun = time.monotonic()
     given = ("--backend", backend, "--scheduler", address)
     answer = run("sweep", grid, "--out", tmp_path / "out", *given)
-    assert time.monotonic() - begun < playing.PATIENCE
+    assert time.monotonic() - begun < playing.SECONDS_TO_CONNECT
     assert f"no answer from {backend.capitalize()} at {address}: [Errno" in answer.stderr
 
 

@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 from scipy.stats import linregress
 
-from onlinecal import adversaries
+import onlinecal.adversaries as adversaries
 from onlinecal.simulations.games.players import FAMILIES
 from onlinecal.simulations.sweeps.plan import find_plan, make_plan, read_plan
 from onlinecal.simulations.sweeps.playing import Workers, in_playing_order, play_games, work
 from onlinecal.simulations.sweeps.results import (
-    LEAST,
+    LEAST_ERROR,
     Store,
     broken_bounds,
     fit,
@@ -191,7 +191,7 @@ def fitted(errors, seeds, rounds=LENGTHS):
 def test_a_power_law_is_found_exactly_and_what_stays_below_half_a_round_does_not_grow():
     for errors, exponent in (
         (lambda T, seed: 3.0 * seed * T**0.4, 0.4),
-        (lambda T, seed: LEAST * T / 10_001, 0.0),
+        (lambda T, seed: LEAST_ERROR * T / 10_001, 0.0),
         (lambda T, seed: 0.0, 0.0),
     ):
         assert fitted(errors, [1, 2, 3]) == (pytest.approx(exponent), pytest.approx(0.0, abs=1e-12))

@@ -22,7 +22,7 @@ from onlinecal.simulations.worst import minimax
 from onlinecal.simulations.worst.enumeration import Enumeration, WorstGame, _worse, enumerate_games, replay
 from onlinecal.simulations.worst.enumeration import _Best as Best
 from onlinecal.simulations.worst.minimax import (
-    Relaxation,
+    GameRelaxation,
     calibrated_sequences,
     least_worst,
     stored,
@@ -172,7 +172,7 @@ def test_a_bound_is_proven_by_whatever_multipliers_the_solver_gives(monkeypatch)
         return found
 
     monkeypatch.setattr(minimax, "linprog", sloppy)
-    game = Relaxation(4)
+    game = GameRelaxation(4)
     for _ in range(20):
         assert game.solve(game.everything, 1.0).bound <= 0.75
 
