@@ -171,19 +171,20 @@ def _put_usual(columns: Columns, events: list[Any]) -> list[int]:
     types = list(map(type, events))
     if not _KINDS.keys() >= set(types):
         # refusals, and what is no event, are not usual: a withdrawal without a name takes their places
-        events = [one if kind in _KINDS else _NAMELESS for one, kind in zip(events, types, strict=True)]
+        events = [event if kind in _KINDS else _NAMELESS for event, kind in zip(events, types, strict=True)]
         types = list(map(type, events))
-    ids, keys, times = [one.id for one in events], [one.key for one in events], [one.time for one in events]
-    given = [
-        one.hint if kind is Query else one.value if kind is Outcome else None
-        for one, kind in zip(events, types, strict=True)
+    ids, keys = [event.id for event in events], [event.key for event in events]
+    times = [event.time for event in events]
+    contents = [
+        event.hint if kind is Query else event.value if kind is Outcome else None
+        for event, kind in zip(events, types, strict=True)
     ]
-    usual = _of_usual_types(types, ids, keys, times, given)
+    usual = _of_usual_types(types, ids, keys, times, contents)
     for i in np.flatnonzero(~usual).tolist():
-        ids[i], keys[i], times[i], given[i] = "", None, None, None
-    seconds, numbers = floats_of(times), floats_of(given)
+        ids[i], keys[i], times[i], contents[i] = "", None, None, None
+    seconds, numbers = floats_of(times), floats_of(contents)
     usual &= np.isfinite(seconds) | _are_none(seconds, times)
-    usual &= ((numbers >= 0.0) & (numbers <= 1.0)) | _are_none(numbers, given)
+    usual &= ((numbers >= 0.0) & (numbers <= 1.0)) | _are_none(numbers, contents)
     kinds = np.frombuffer(bytes(map(_KINDS.__getitem__, types)), np.int8)
     columns.kinds[:] = np.where(usual, kinds, REFUSED).astype(np.int8).tobytes()
     columns.ids, columns.keys = ids, [key or "" for key in keys]
@@ -195,12 +196,12 @@ def _put_usual(columns: Columns, events: list[Any]) -> list[int]:
 
 
 def _of_usual_types(
-    types: list[type], ids: list[Any], keys: list[Any], times: list[Any], given: list[Any]
+    types: list[type], ids: list[Any], keys: list[Any], times: list[Any], contents: list[Any]
 ) -> NDArray[np.bool_]:
-    """Which events have names that can be, and values of usual types."""
+    """Which events have names that can be, and contents (hints or outcomes) of usual types."""
     usual = np.ones(len(types), np.bool_)
-    if not _USUAL.issuperset(zip(types, map(type, given), map(type, keys), map(type, times), strict=True)):
-        rows = zip(types, map(type, given), map(type, keys), map(type, times), strict=True)
+    if not _USUAL.issuperset(zip(types, map(type, contents), map(type, keys), map(type, times), strict=True)):
+        rows = zip(types, map(type, contents), map(type, keys), map(type, times), strict=True)
         usual &= [row in _USUAL for row in rows]
     if not are_names(ids):
         usual &= list(map(is_name, ids))
@@ -209,11 +210,11 @@ def _of_usual_types(
     return usual
 
 
-def _are_none(numbers: Floats, given: list[Any]) -> NDArray[np.bool_]:
-    """Where a number is NaN since None was given; a NaN that was given itself is none."""
+def _are_none(numbers: Floats, values: list[Any]) -> NDArray[np.bool_]:
+    """Which numbers are NaN because the value is None; a value may be NaN itself."""
     missing = np.isnan(numbers)
-    if missing.any() and np.count_nonzero(missing) != given.count(None):
-        missing &= [one is None for one in given]
+    if missing.any() and np.count_nonzero(missing) != values.count(None):
+        missing &= [value is None for value in values]
     return missing
 
 
@@ -226,7 +227,7 @@ def floats_of(numbers: list[Any]) -> Floats:
         except TypeError:
             return np.array(numbers, np.float64)
     except OverflowError:
-        known = [nan if one is None else one if abs(one) <= LARGEST else inf for one in numbers]
+        known = [nan if number is None else number if abs(number) <= LARGEST else inf for number in numbers]
         return np.array(known, np.float64)
 
 
@@ -244,4 +245,4 @@ def none_for_nan(numbers: list[float]) -> list[Any]:
     if total == total:
         # a NaN would make the sum one
         return numbers
-    return [None if one != one else one for one in numbers]
+    return [None if number != number else number for number in numbers]

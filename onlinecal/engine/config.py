@@ -231,7 +231,7 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         if not isinstance(self.default, KeyConfig):
             raise ValueError(f"default must be a KeyConfig, got {shown(self.default)}")
         if not isinstance(self.matches, (list, tuple)) or not all(
-            isinstance(one, Match) for one in self.matches
+            isinstance(match, Match) for match in self.matches
         ):
             raise ValueError(f"matches must be a list of Match, got {shown(self.matches)}")
         force_setattr(self, "matches", tuple(self.matches))
@@ -246,7 +246,7 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     def without_bounds(self) -> EngineConfig:
         """What forecasts depend on: the configuration with the defaults for `max_jump` and `park`."""
-        matches = [replace(one, config=replace(one.config, max_jump=MAX_JUMP)) for one in self.matches]
+        matches = [replace(match, config=replace(match.config, max_jump=MAX_JUMP)) for match in self.matches]
         return replace(self, default=replace(self.default, max_jump=MAX_JUMP), matches=tuple(matches), park=0)
 
     def at(self, place: int) -> KeyConfig:

@@ -170,12 +170,12 @@ class Engine:
         delivered = self._delivered if self._delivered > self._gone else 0
         if batch or states or delivered:
             counted = None if reliability is None or reliability.is_written else reliability.dump()
-            noted, after = [Noted(*one) for one in inputs], (self._number, self._keys_known)
-            told: dict[str, Any] = {"tail": book.tail(upto), "early": book.early}
+            noted, after = [Noted(*place) for place in inputs], (self._number, self._keys_known)
+            about: dict[str, Any] = {"tail": book.tail(upto), "early": book.early}
             if book.parking.has_changed:
-                told["parked"] = msgspec.json.encode(book.parking.counts).decode()
+                about["parked"] = msgspec.json.encode(book.parking.counts).decode()
             released = book.parking.released
-            self._ledger.commit(log, states, told, after, noted, counted, released, kept, delivered)
+            self._ledger.commit(log, states, about, after, noted, counted, released, kept, delivered)
             self._gone = max(self._gone, delivered)
             book.parking.forget_changes()
         if log:
@@ -214,7 +214,7 @@ class Engine:
     def kept(self) -> list[Kept]:
         """The answers that are not known to have been delivered, the oldest first."""
         with self._mutex:
-            return [one for one in self._ledger.outbox() if one.number > self._delivered]
+            return [kept for kept in self._ledger.outbox() if kept.number > self._delivered]
 
     def delivered(self, number: int) -> None:
         """Say that what was kept has arrived, up to this number; the next transaction takes it away."""
@@ -262,7 +262,7 @@ class Engine:
         records = self._ledger.recall(ids) if ids else {}
         if len(book.keys) < self._keys_known:
             cold = [name for name in columns.keys if name and name not in book.keys]
-            cold += [one.key for one in records.values() if one.closed is None]
+            cold += [record.key for record in records.values() if record.closed is None]
             book.fetch(dict.fromkeys(cold), self._ledger)
         return records
 
@@ -340,13 +340,13 @@ class Engine:
 
     def _topics(self) -> list[TopicPosition]:
         """Which partitions of topics are answered, and how far."""
-        found = list[TopicPosition]()
+        positions = list[TopicPosition]()
         for path, position, _ in self._ledger.inputs():
             if isinstance(path, str) and path.startswith(TOPICS):
                 _, topic, partition = path.split("/")
                 lag = max(0, self._ends[path] - position) if path in self._ends else None
-                found.append(TopicPosition(topic, int(partition), position, lag))
-        return found
+                positions.append(TopicPosition(topic, int(partition), position, lag))
+        return positions
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:
         """Names and summaries of the `limit` keys with the largest certificates per settled round."""
@@ -377,14 +377,14 @@ class Engine:
 
     def _named(self, names: Iterable[str]) -> list[NamedSummary]:
         """Keys and their summaries; those of keys that are not in memory are read once."""
-        shown, found = self._totals().shown, list[NamedSummary]()
+        shown, named = self._totals().shown, list[NamedSummary]()
         for name in names:
             summary = shown.get(name) or self.summary(name)
             if summary is not None:
-                found.append((name, summary))
+                named.append((name, summary))
                 if name not in self._book.keys:
                     shown[name] = summary
-        return found
+        return named
 
     def _totals(self) -> Totals:
         self._recover()

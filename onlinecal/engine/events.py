@@ -184,11 +184,11 @@ def _decode_in_words(line: bytes, wanted: type[Incoming] | None) -> Incoming | R
     """As `decode`, of a line that its decoder does not take; slower, but it knows why."""
     id = None
     try:
-        given = object_in(line)
-        id = readable_id(given.get("id"))
-        type = type_of(given, None if wanted is None else _NAMES[wanted])
-        given.pop("type", None)
-        return checked(_TYPES[type](**given))
+        fields = object_in(line)
+        id = readable_id(fields.get("id"))
+        type = type_of(fields, None if wanted is None else _NAMES[wanted])
+        fields.pop("type", None)
+        return checked(_TYPES[type](**fields))
     except NoEvent as error:
         return Rejected(id, error.reason, str(error))
 

@@ -412,9 +412,9 @@ class Batch:
 
     def _value(self, i: int, name: str) -> Any:
         """The outcome, checked, None for a withdrawal; ValueError if a key of that name cannot have it."""
-        given = self.columns.keys[i]
-        if given and given != name:
-            raise ValueError(f"key must be that of the forecast, {name!r}, got {given!r}")
+        named = self.columns.keys[i]
+        if named and named != name:
+            raise ValueError(f"key must be that of the forecast, {name!r}, got {named!r}")
         if self.columns.kinds[i] == WITHDRAW:
             return None
         key = self.book.keys.get(name)
@@ -526,4 +526,4 @@ class Batch:
 
     def refused(self) -> list[Rejected]:
         """The refusals among the answers."""
-        return [one for _, one in sorted(self._answers.items()) if type(one) is Rejected]
+        return [answer for _, answer in sorted(self._answers.items()) if type(answer) is Rejected]

@@ -56,12 +56,12 @@ class BinaryKind:
         promised_by = [ROUNDS, *self.model.machine.rules.PROMISED_BY]
         depends_on = arrays.state.heap[start[:, None] + promised_by]
         promises, known = [], self._promises
-        for lane, *given in np.column_stack([lanes, late, depends_on]).tolist():
-            promise = known.get(tuple(given))
+        for lane, *terms in np.column_stack([lanes, late, depends_on]).tolist():
+            promise = known.get(tuple(terms))
             if promise is None:
                 if len(known) >= MOST_PROMISES:
                     known.clear()
-                promise = known[tuple(given)] = self._promise(arrays, lane, given[0])
+                promise = known[tuple(terms)] = self._promise(arrays, lane, terms[0])
             promises.append(promise)
         return promises
 
@@ -74,16 +74,16 @@ class BinaryKind:
 def kind_of(config: KeyConfig) -> Any:
     """The forecasters that a configuration asks for; ValueError if a parameter is out of range."""
     names = set(PARAMETERS[config.kind]) - {"classes", "steering"}
-    given = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
+    parameters = {name: getattr(config, name) for name in names if getattr(config, name) is not None}
     if config.kind == "binary":
-        return BinaryKind(config.hints, **given)
+        return BinaryKind(config.hints, **parameters)
     if config.kind == "lp":
         from onlinecal.engine.keys.lp_lanes import LpKind
 
-        return LpKind(config.classes, config.most_classes, **given)
+        return LpKind(config.classes, config.most_classes, **parameters)
     from onlinecal.engine.keys.simplex_lanes import SimplexKind
 
-    return SimplexKind(config.classes, config.lanes > 1, config.hints, config.most_classes, **given)
+    return SimplexKind(config.classes, config.lanes > 1, config.hints, config.most_classes, **parameters)
 
 
 class KeySettings:

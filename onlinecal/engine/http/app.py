@@ -178,8 +178,11 @@ class EventRoute:
 
     async def _answer(self, scope: Scope, body: bytes) -> Response:
         content_type = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
-        given = body, content_type, self.most, self.wanted
-        form, events = read(*given) if len(body) <= LARGE_BODY else await asyncio.to_thread(read, *given)
+        arguments = body, content_type, self.most, self.wanted
+        if len(body) <= LARGE_BODY:
+            form, events = read(*arguments)
+        else:
+            form, events = await asyncio.to_thread(read, *arguments)
         answers = await self.engine.handle(events)
         if form == "lines":
             return Response(encode_lines(answers), media_type=LINES_TYPE)

@@ -143,8 +143,8 @@ class Gate:
         if foreign and scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(403, "pages of another origin may not send events")
         if self._token is not None and scope["path"] not in self._public:
-            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-            if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self._token):
+            scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
                 detail = "the header Authorization: Bearer TOKEN is needed, with the right token"
                 raise HTTPException(401, detail, {"www-authenticate": "Bearer"})
 

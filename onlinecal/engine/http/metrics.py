@@ -47,11 +47,11 @@ class OverviewMetrics(Collector):
         yield gauge("hot_keys", "Keys in memory", o.hot_keys)
         yield gauge("open_forecasts", "Forecasts that wait for their outcome", total.open)
         yield gauge("parked_outcomes", "Parked outcomes that wait for their query", o.parking.waiting)
-        positions = [(f"{one.topic}/{one.partition}", one) for one in o.topics]
+        positions = [(f"{place.topic}/{place.partition}", place) for place in o.topics]
         help = "Offset of the next message of each partition"
-        yield gauge("topic_position", help, [(at, one.position) for at, one in positions], "partition")
+        yield gauge("topic_position", help, [(at, place.position) for at, place in positions], "partition")
         help = "Offsets between that and the end of the partition"
-        lags = [(at, one.lag) for at, one in positions if one.lag is not None]
+        lags = [(at, place.lag) for at, place in positions if place.lag is not None]
         yield gauge("topic_lag", help, lags, "partition")
         help = "Batches whose answers are not known to have been delivered"
         yield gauge("unsent_batches", help, o.unsent)
@@ -61,10 +61,11 @@ class OverviewMetrics(Collector):
         yield gauge("certificate", help, total.certificate)
         yield gauge("guarantee", "What the certificate cannot exceed", total.guarantee)
         if scores is not None:
-            given = ("forecasts", scores.losses), ("constants", scores.constants), ("hints", scores.hints)
+            sources = ("forecasts", scores.losses), ("constants", scores.constants), ("hints", scores.hints)
             for name, score in (("brier_score", "Brier score"), ("log_loss", "log loss")):
                 help = f"Mean {score} of settled rounds, and of each key's best constant in hindsight"
-                yield gauge(name, help, [(of, one[score]) for of, one in given if one is not None], "of")
+                values = [(of, means[score]) for of, means in sources if means is not None]
+                yield gauge(name, help, values, "of")
         sides = [
             (of, side.rounds, side.distance)
             for of, side in (("forecasts", o.forecasts), ("hints", o.hints))
@@ -74,10 +75,10 @@ class OverviewMetrics(Collector):
             help = f"Distance to calibration per round of all keys as one, {name[9:].replace('_', ' ')}"
             yield gauge(name, help, [(of, bounds[place] / rounds) for of, rounds, bounds in sides], "of")
         help = "Certificate per round of the keys with the largest"
-        ratios = [(key, one.certificate / max(1, one.rounds)) for key, one in o.largest]
+        ratios = [(key, summary.certificate / max(1, summary.rounds)) for key, summary in o.largest]
         yield gauge("key_certificate_per_round", help, ratios, "key")
         help = "Alarms, of forecasts and hints, of the keys with the latest"
-        counts = [(key, w.alarms + w.hint_alarms) for key, one in o.alarmed if (w := one.watched)]
+        counts = [(key, w.alarms + w.hint_alarms) for key, summary in o.alarmed if (w := summary.watched)]
         yield gauge("key_alarms", help, counts, "key")
 
 

@@ -133,8 +133,8 @@ async def serve(
             stack.callback(logging.getLogger(name).removeFilter, rate_limit)
         if threading.current_thread() is threading.main_thread():
             # uvicorn raises the signal that ended it once more; it should end the server only
-            for one in (signal.SIGINT, signal.SIGTERM):
-                stack.callback(signal.signal, one, signal.signal(one, lambda *_: None))
+            for number in (signal.SIGINT, signal.SIGTERM):
+                stack.callback(signal.signal, number, signal.signal(number, lambda *_: None))
         ready(f"http://{written(host)}:{sock.getsockname()[1]}")
         server = uvicorn.Server(config)
         running = asyncio.ensure_future(server.serve(sockets=[sock]))

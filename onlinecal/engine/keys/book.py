@@ -122,10 +122,11 @@ class Book:
     def load(self, snapshots: Iterable[Snapshot]) -> None:
         """Load keys; ValueError for one that is in memory already, or whose state is damaged."""
         loaded = []
-        for one in snapshots:
-            if one.name in self.keys:
-                raise ValueError(f"key {one.name!r} is in memory and in what was loaded: two keys, one name")
-            loaded.append(self._loaded(one))
+        for snapshot in snapshots:
+            if snapshot.name in self.keys:
+                twice = "is in memory and in what was loaded: two keys, one name"
+                raise ValueError(f"key {snapshot.name!r} {twice}")
+            loaded.append(self._loaded(snapshot))
         if self.totals is not None and loaded:
             self.totals.loaded(loaded)
 
@@ -154,7 +155,7 @@ class Book:
     def _fill_in(self, key: Key, data: memoryview) -> dict[str, int]:
         """Fill in a key from its state; returns the entries of its open forecasts, to be put into `open`."""
         stored = (_classes if isinstance(key, ClassKey) else _binary).decode(data)
-        ids = [one.id for one in stored.open] if isinstance(stored, StoredClassKey) else stored.ids
+        ids = [forecast.id for forecast in stored.open] if isinstance(stored, StoredClassKey) else stored.ids
         require(len(set(ids)) == len(ids), "its open forecasts")
         self._make_free(len(ids))
         entries = [self._free.pop() for _ in ids]

@@ -194,7 +194,7 @@ class Key:
         arrays.fields[self.first_lane, EXPIRED] += len(over)
         # closed forecasts are left out before they are most of the heap
         if len(self.times) > 2 * self.waiting + ALWAYS_OPEN:
-            self.times = [one for one in self.times if waits(one[2], one[1])]
+            self.times = [(time, number, entry) for time, number, entry in self.times if waits(entry, number)]
             heapify(self.times)
         return over
 
@@ -277,22 +277,22 @@ class ClassKey(Key):
         self.late, self.lanes = stored.late, [self.settings.kind.load(lane) for lane in stored.lanes]
         n_lanes = len(self.lanes)
         require(n_lanes <= self.settings.config.lanes and len(self.late) == n_lanes, "its lanes")
-        require(all(0 <= one.lane < n_lanes for one in stored.open), "its lanes")
+        require(all(0 <= forecast.lane < n_lanes for forecast in stored.open), "its lanes")
         for place, lane in enumerate(self.lanes):
-            waiting = [one for one in stored.open if one.lane == place]
+            waiting = [forecast for forecast in stored.open if forecast.lane == place]
             lane.check_open(waiting)
             require(lane.rounds_left >= len(waiting), "its rounds")
             self.busy.append(len(waiting))
         self.spent = any(map(is_spent, self.lanes))
-        self.asked_bytes = sum(one.bytes_asked for one in stored.open)
+        self.asked_bytes = sum(forecast.bytes_asked for forecast in stored.open)
         self.open = dict(zip(entries, stored.open, strict=True))
-        hinted, steers = any(one.hint is not None for one in stored.open), self.settings.steers
+        hinted, steers = any(forecast.hint is not None for forecast in stored.open), self.settings.steers
         require(not (steers and hinted) if stored.steering is None else steers, "its steering")
         if stored.steering is not None:
             self._begin_steering().take(stored.steering, stored.open)
         self.watch.take(stored.watch, stored.open)
-        times = [nan if one.time is None else one.time for one in stored.open]
-        return [one.number for one in stored.open], times
+        times = [nan if forecast.time is None else forecast.time for forecast in stored.open]
+        return [forecast.number for forecast in stored.open], times
 
     def dump(self, ids: list[str]) -> bytes:
         """The state in bytes."""
@@ -392,7 +392,7 @@ class ClassKey(Key):
                 now[forecast.lane] = next(after[forecast.lane])
             if what == ASKED:
                 forecast.certificate = in_turn(now)
-            raised += ((self.name, *one) for one in self.watch.follow(forecast, what, number))
+            raised += ((self.name, *alarm) for alarm in self.watch.follow(forecast, what, number))
         self.spent = any(map(is_spent, self.lanes))
 
     def watched(self) -> Watched:
@@ -403,8 +403,8 @@ class ClassKey(Key):
         """What there is to know of the key, without alarms and scores."""
         lanes = self.lanes
         certificate, promise = (
-            in_turn(one.certificate for one in lanes),
-            in_turn(one.guarantee for one in lanes),
+            in_turn(lane.certificate for lane in lanes),
+            in_turn(lane.guarantee for lane in lanes),
         )
         figures = self.rounds, self.waiting, self.expired, certificate, promise, self.oldest
         return Summary(*figures, *self.window_bounds())

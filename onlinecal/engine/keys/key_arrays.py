@@ -315,7 +315,7 @@ class KeyArrays:
             groups = self._group_of[self.state.open[steps.entries, OWNER]]
             for group in np.unique(groups).tolist():
                 which = groups == group
-                self._run(Steps(*(one[which] for one in steps)), group)
+                self._run(Steps(*(column[which] for column in steps)), group)
         return int(self._progress[playing.LONGEST])
 
     def _steer(self, steps: Steps) -> None:
@@ -381,7 +381,7 @@ class KeyArrays:
     def is_spent(self, first_lane: int, reserve: int) -> bool:
         """Whether the integers of some lane of a key bear fewer rounds than `reserve`, after so many."""
         memories = map(self.memory, self.lanes_of(first_lane))
-        return any(one[ROUNDS] > reserve and certain_rounds(one) < reserve for one in memories)
+        return any(memory[ROUNDS] > reserve and certain_rounds(memory) < reserve for memory in memories)
 
     # -- states
 
@@ -430,7 +430,7 @@ class KeyArrays:
         counts, certificates, guarantees = self._bounds(keys[0].settings, first_lanes)
         first = self.state.fields[first_lanes, OLDEST_OPEN].tolist()
         oldest = [None if entry < 0 else int(self.state.open[entry, NUMBER]) for entry in first]
-        columns: list[Any] = [one.tolist() for one in (*counts, certificates, guarantees)]
+        columns: list[Any] = [column.tolist() for column in (*counts, certificates, guarantees)]
         windows = zip(*map(self.window_bounds, keys), strict=True)
         return list(map(Summary, *columns, oldest, *windows))
 
@@ -477,8 +477,8 @@ class KeyArrays:
         forecasts, certificates, hints, times = floats.T
         require(0 < len(lanes) <= settings.config.lanes, "its lanes")
         require(bool(((makers >= 0) & (makers < len(lanes))).all()), "its lanes")
-        given = hints[hints == hints]
-        require(bool(((given >= 0.0) & (given <= 1.0)).all()), "its open forecasts")
+        known_hints = hints[hints == hints]
+        require(bool(((known_hints >= 0.0) & (known_hints <= 1.0)).all()), "its open forecasts")
         require(bool((np.diff(numbers) > 0).all()), "its open forecasts")
         require(settings.steers if steered else not hinted.any(), "its steering")
         rows = [key.first_lane]

@@ -43,6 +43,7 @@ from onlinecal.texts import shown
 
 ClassOutcome = str | dict[str, float]
 BYTES_A_SIGN = 4
+"""A character takes so many bytes at most in UTF-8."""
 SURELY = 0.9 * SUM_TOLERANCE
 """A sum that is so near to 1 is within the tolerance, in whatever order it is added up."""
 
@@ -126,18 +127,18 @@ class ClassLabels:
         soft = {label: p for label, p in self._distribution(value, "value").items() if p > 0.0}
         return soft if len(soft) > 1 else next(iter(soft))
 
-    def _distribution(self, given: dict[Any, Any], name: str) -> dict[str, float]:
-        if self.classes is None and len(given) > self.most:
+    def _distribution(self, shares: dict[Any, Any], name: str) -> dict[str, float]:
+        if self.classes is None and len(shares) > self.most:
             # no check may take longer if somebody sends more labels
-            raise ValueError(f"{name} has {len(given):,} labels, {too_many(self.most)}")
-        for label in given:
+            raise ValueError(f"{name} has {len(shares):,} labels, {too_many(self.most)}")
+        for label in shares:
             self.label_of(label, f"the labels of {name}")
-        values = list(given.values())
+        values = list(shares.values())
         if all(type(p) is float and 0.0 <= p <= 1.0 for p in values) and abs(fsum(values) - 1.0) < SURELY:
             # the usual case is checked without arrays
-            return dict(given)
-        checked = check_distributions(values, (len(given),), name)
-        return dict(zip(given, checked.tolist(), strict=True))
+            return dict(shares)
+        checked = check_distributions(values, (len(shares),), name)
+        return dict(zip(shares, checked.tolist(), strict=True))
 
     def numbered(self, labels: list[str]) -> dict[str, int]:
         """The classes in a state, numbered; ValueError if they make no sense."""
@@ -202,13 +203,13 @@ class Lane:
         return False
 
 
-def vector_of(given: Mapping[str, float], known: Collection[str]) -> Floats:
+def vector_of(shares: Mapping[str, float], known: Collection[str]) -> Floats:
     """The probabilities of the known classes, in their order; 0 for those that are not named."""
-    return np.array([given.get(label, 0.0) for label in known])
+    return np.array([shares.get(label, 0.0) for label in known])
 
 
 def shared_out(hint: Mapping[str, float], known: Collection[str]) -> Floats:
-    """A hint for the known classes: those that it names get all of the weight, or else all alike."""
+    """What a hint says of the known classes, divided by its sum; all are alike if the sum is 0."""
     row = vector_of(hint, known)
     total = row.sum()
     return row / total if total > 0.0 else np.full(len(row), 1.0 / len(row))
@@ -320,7 +321,7 @@ class ClassSteering:
 
     def take(self, data: bytes, waiting: Iterable[ClassForecast]) -> None:
         """Take up what was dumped while these forecasts waited; ValueError if it makes no sense."""
-        numbers = [one.number for one in waiting if one.hint is not None]
+        numbers = [forecast.number for forecast in waiting if forecast.hint is not None]
         stored = msgspec.msgpack.decode(data, type=StoredSteering)
         labels, k = stored.labels, len(stored.labels)
         require(len(set(labels)) == k <= self.most, "its steering's classes")
@@ -333,4 +334,4 @@ class ClassSteering:
         self.state = np.concatenate([np.zeros(start), floats[: end - start]])
         check_vector_steering(self.state, tickets, k)
         self.numbers = {label: number for number, label in enumerate(labels)}
-        self.tickets = {number: one.copy() for number, one in zip(numbers, tickets, strict=True)}
+        self.tickets = {number: ticket.copy() for number, ticket in zip(numbers, tickets, strict=True)}

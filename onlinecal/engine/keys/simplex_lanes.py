@@ -31,6 +31,7 @@ from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.restoring import require
 
 NO_HINT = np.empty(0)
+"""In the place of a vector of hints."""
 MOST_NUMBERS = 1 << 25
 """The most integers of a memory that a state can hold: more than its bytes allow."""
 

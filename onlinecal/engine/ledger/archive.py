@@ -314,7 +314,7 @@ def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
         attach(ledger, target)
         with ledger.transaction():
             known = archives_of(ledger)
-            if moved.digest not in {one.digest for one in known}:
+            if moved.digest not in {archive.digest for archive in known}:
                 if before != known:
                     raise ValueError(f"{target}: there is a file already, which is not its next archive")
                 _move(ledger, moved)

@@ -74,19 +74,19 @@ def check_ledger(
     all. Raises LedgerError if something cannot be read.
     """
     with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.transaction("DEFERRED"):
-        result, known = _check(ledger, tell), {one.digest: one for one in archives_of(ledger)}
-    for one in map(Path, archives):
-        archive = known.get(digest_of(one))
+        result, known = _check(ledger, tell), {archive.digest: archive for archive in archives_of(ledger)}
+    for file in map(Path, archives):
+        archive = known.get(digest_of(file))
         if archive is None:
-            result.problems.append(f"{one}: this is no archive of {path}, or it was changed")
+            result.problems.append(f"{file}: this is no archive of {path}, or it was changed")
             continue
-        with closing(Ledger(one, read_only=True)) as ledger:
+        with closing(Ledger(file, read_only=True)) as ledger:
             checked, marker = _check(ledger, tell), marker_of(ledger)
-        problems = [f"{one}: {problem}" for problem in checked.problems]
+        problems = [f"{file}: {problem}" for problem in checked.problems]
         counted = archive.number, archive.queries, archive.closings
         if marker is None or (marker.number, marker.queries, marker.closings) != counted:
-            problems.append(f"{path}: it counts other events than those of {one}")
-        problems += [f"{path}: {problem} of {one}" for problem in _check_archived(Path(path), one, archive)]
+            problems.append(f"{path}: it counts other events than those of {file}")
+        problems += [f"{path}: {problem} of {file}" for problem in _check_archived(Path(path), file, archive)]
         keys = max(result.keys, checked.keys)
         result = Check(result.events + checked.events, keys, result.problems + problems)
     return result
@@ -151,8 +151,8 @@ def _check_by_replay(ledger: Ledger, problems: list[str], tell: Progress) -> tup
     if events < total:
         problems.append(f"{total - events} closings belong to no query of the log")
     if book.early != ledger.early() and not problems:
-        told = f"it counts {ledger.early()} outcomes with a time before their query's"
-        problems.append(f"{told}, its events have {book.early}")
+        counted = f"it counts {ledger.early()} outcomes with a time before their query's"
+        problems.append(f"{counted}, its events have {book.early}")
     return events, known
 
 
@@ -227,7 +227,7 @@ def _files(path: Path, facts: Facts, findings: list[Finding]) -> None:
             states[part] = os.stat(real + part)
     size, wal = (states[part].st_size if part in states else 0 for part in DATABASE_FILES[:2])
     # SQLite writes the log of commits last, and removes it when the last process closes the ledger
-    last = max(one.st_mtime for name, one in states.items() if name != "-shm")
+    last = max(state.st_mtime for name, state in states.items() if name != "-shm")
     free = shutil.disk_usage(os.path.dirname(real)).free
     facts.update(bytes=size, wal_bytes=wal, last_commit=last, free_bytes=free)
     if free < max(LEAST_FREE, wal):
@@ -254,7 +254,8 @@ def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
     config_of(ledger)
     facts["is_archive"] = ledger.about("archive") is not None
     facts["archives"] = [
-        {"path": one.path, "upto": one.number, "there": os.path.exists(one.path)} for one in archives
+        {"path": archive.path, "upto": archive.number, "there": os.path.exists(archive.path)}
+        for archive in archives
     ]
 
 
@@ -263,9 +264,9 @@ def _integrity(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
     facts["integrity"] = "ok" if problems == ["ok"] else problems
     if problems != ["ok"]:
         findings.append(Finding(f"the file is damaged: {problems[0]}", f"{REPAIR_ADVICE}."))
-    for one in archives_of(ledger):
-        if os.path.exists(one.path) and digest_of(Path(one.path)) != one.digest:
-            wrong = f"{one.path}: the archive is not as it was made"
+    for archive in archives_of(ledger):
+        if os.path.exists(archive.path) and digest_of(Path(archive.path)) != archive.digest:
+            wrong = f"{archive.path}: the archive is not as it was made"
             findings.append(Finding(wrong, "restore a backup of it"))
 
 
@@ -370,11 +371,11 @@ def _replayed(ledger: Ledger, target: Path, start: int) -> Repaired:
     """Play the events after the number `start` into the new ledger."""
     lost, doubtful, changed, refused = list[str](), list[str](), dict[str, None](), 0
     log, names = _salvage(ledger, lost, doubtful, start)
-    answered = {one.id: (one.probability, one.certificate) for one in log if not one.closes}
+    answered = {event.id: (event.probability, event.certificate) for event in log if not event.closes}
     with Engine(target, config_of(ledger)) as engine:
         engine.trust_events()
         for first in range(0, len(log), BATCH):
-            events = [_event(one, names[one.key]) for one in log[first : first + BATCH]]
+            events = [_event(event, names[event.key]) for event in log[first : first + BATCH]]
             for answer in engine.handle(events):
                 if isinstance(answer, Rejected):
                     refused += 1
@@ -383,7 +384,7 @@ def _replayed(ledger: Ledger, target: Path, start: int) -> Repaired:
                     came = answer.probability, answer.certificate
                     changed |= {} if came == answered[answer.id] else {answer.key: None}
     parked = _keep_parked(ledger, target, lost, doubtful)
-    keys = len({one.key for one in log})
+    keys = len({event.key for event in log})
     return Repaired(len(log) - refused, keys, parked, lost, list(changed), doubtful)
 
 
@@ -412,7 +413,7 @@ def _keep_parked(ledger: Ledger, target: Path, lost: list[str], doubtful: list[s
                 kept.append(outcome._replace(since=min(outcome.since, last)))
         counts.waiting = len(kept)
         first = counts.parked - len(kept) + 1
-        numbered = [one._replace(number=number) for number, one in enumerate(kept, first)]
+        numbered = [outcome._replace(number=number) for number, outcome in enumerate(kept, first)]
         if numbered:
             schema.write_rows(new.connection, "parked", schema.by_columns(numbered))
         if counts.parked:
@@ -433,8 +434,8 @@ def _salvage(
 ) -> tuple[list[schema.Logged], dict[int, str]]:
     """The readable events after the number `start`, in their order, and the names of keys."""
     tables = {name: list(_readable(ledger, name, lost)) for name in ("keys", "queries", "closings")}
-    for table, found in tables.items():
-        doubtful += [schema.in_words(table, row[0]) for row in found if not schema.is_sound(row)]
+    for table, readable in tables.items():
+        doubtful += [schema.in_words(table, row[0]) for row in readable if not schema.is_sound(row)]
     for table in ("queries", "closings"):
         tables[table] = _once(table, tables[table], lost)
     names = {row[0]: row[1] for row in tables["keys"]}

@@ -71,9 +71,9 @@ class LedgerErrors:
             code = code_of(error)
             advice = next((words for codes, words in ADVICE_BY_CODE.items() if code in codes), "")
             # what SQLite says may quote a definition of several lines
-            told = " ".join(str(error).split())
-            why = f"{advice} ({told})" if advice else told
-            if told.startswith(NOT_TEXT):
+            words = " ".join(str(error).split())
+            why = f"{advice} ({words})" if advice else words
+            if words.startswith(NOT_TEXT):
                 # it quotes what stands there
                 why = f"a text in it is not UTF-8. {REPAIR_ADVICE}"
         elif type(error) is ValueError or (isinstance(error, ValueError) and not self.of_content):

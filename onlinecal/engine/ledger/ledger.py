@@ -79,7 +79,7 @@ class Ledger:
         Whether its tables may be damaged: then it is opened if that is possible at all.
     """
 
-    _told: Mapping[str, Any] = {}
+    _about: Mapping[str, Any] = {}
     """What the last commit wrote into `about`: it is the same for many batches, and then not written again.
     Empty if it failed."""
     _lock: WriterLock | None = None
@@ -212,7 +212,7 @@ class Ledger:
                 # damage to another row may be to its name, which was this one
                 if row[0] == name or not self._damaged:
                     schema.check_sum("about", row)
-        return next((value for found, value, _ in rows if found == name), None)
+        return next((value for other, value, _ in rows if other == name), None)
 
     def tail(self) -> int:
         """The number up to which all states hold all events."""
@@ -435,7 +435,7 @@ class Ledger:
         self,
         log: Mapping[str, schema.ByColumns],
         states: Sequence[schema.StateRow],
-        told: Mapping[str, Any],
+        about: Mapping[str, Any],
         after: tuple[int, int],
         inputs: Sequence[schema.Noted] = (),
         reliability: bytes | None = None,
@@ -445,13 +445,13 @@ class Ledger:
     ) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it.
 
-        `log` has the new rows of keys, queries, closings and parked outcomes, by table; `told` the present
+        `log` has the new rows of keys, queries, closings and parked outcomes, by table; `about` the present
         values of `about`, by name; `after` the last numbers before them. `reliability` is that of all keys
         together, None if it did not change. `released` are the numbers of parked outcomes that wait no more.
         `kept` goes into the outbox, and what is there up to the number `delivered` leaves it.
         """
         # after a commit that fails or is refused, they have to be written again
-        before, self._told = self._told, {}
+        before, self._about = self._about, {}
         self.check_in_place()
         with self.ledger_errors(), self.transaction():
             if self.last_numbers() != after:
@@ -472,18 +472,18 @@ class Ledger:
                 schema.write_rows(self.connection, "outbox", schema.by_columns(kept))
             if states:
                 schema.write_states(self.connection, states)
-            for name, value in told.items():
+            for name, value in about.items():
                 if value != before.get(name):
                     self.write_about(name, value)
             if reliability is not None:
                 self.connection.execute("DELETE FROM reliability")
                 schema.write_rows(self.connection, "reliability", [[0], [reliability]])
-        self._told = told
+        self._about = about
 
 
-def names_in(given: Iterable[Any]) -> str:
+def names_in(names: Iterable[Any]) -> str:
     """Names as a parameter of a statement, without what can be no name and so is in no ledger.
 
     It must not reach SQLite, which cuts a text in JSON at a NUL and would find another name.
     """
-    return encode(only_names(list(given))).decode()
+    return encode(only_names(list(names))).decode()

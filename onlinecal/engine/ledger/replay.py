@@ -62,7 +62,7 @@ def catch_up(book: Book, ledger: Ledger) -> Iterator[int]:
         cold = ledger.keys_numbered({event.key: None for event in events if event.key not in by_number})
         with ledger.content_errors():
             book.load(cold)
-            by_number.update((one.number, book.keys[one.name]) for one in cold)
+            by_number.update((snapshot.number, book.keys[snapshot.name]) for snapshot in cold)
             known = ((by_number[event.key], event) for event in events)
             replay(book, ledger, [(key, event) for key, event in known if event.number > key.upto])
         yield after
@@ -119,9 +119,9 @@ def check_state(book: Book, ledger: Ledger, key: Key, written: Snapshot) -> None
             f"{written.upto} come to"
         )
     [(*written_beside,)] = ledger.rows("SELECT * FROM states WHERE key = ?", (written.number,))
-    for name, one in zip(SUMMARY_COLUMNS, written_beside[2:8], strict=True):
-        if one != getattr(summary, name):
+    for name, figure in zip(SUMMARY_COLUMNS, written_beside[2:8], strict=True):
+        if figure != getattr(summary, name):
             raise LedgerError(
-                f"{ledger.path}: the ledger says of key {written.name!r} that its {name} is {one}; its "
+                f"{ledger.path}: the ledger says of key {written.name!r} that its {name} is {figure}; its "
                 f"events come to {getattr(summary, name)}"
             )

@@ -112,7 +112,10 @@ class Report(Shown, Struct, frozen=True):
             *((key.name, key.summary) for key in self.keys[: MOST_ROWS_SHOWN - 1]),
             ("all keys", self.total),
         ]
-        rows = [(name, one.rounds, one.open, one.certificate, one.guarantee) for name, one in named]
+        rows = [
+            (name, summary.rounds, summary.open, summary.certificate, summary.guarantee)
+            for name, summary in named
+        ]
         notes = [f"{self.events:,} events, {len(self.keys):,} keys, of which the first are shown"]
         return Table(self.path, ("key", "rounds", "open", "certificate", "guarantee"), rows, notes)
 
@@ -135,10 +138,11 @@ def read_report(path: str | Path) -> Report:
             worth = None if summary.watched is None else summary.watched.scores
             lines.append(KeyReport(line[0], line[1], summary, worth))
         since = change_points(
-            ledger, {one.name: alarm for one in lines if (alarm := alarm_to_trace(book, one))}
+            ledger, {line.name: alarm for line in lines if (alarm := alarm_to_trace(book, line))}
         )
-        lines = [replace(one, change_point=since.get(one.name)) for one in lines]
-        totals, (queries, closings) = Totals((), ((one.name, one.summary) for one in lines)), ledger.counts()
+        lines = [replace(line, change_point=since.get(line.name)) for line in lines]
+        totals = Totals((), ((line.name, line.summary) for line in lines))
+        queries, closings = ledger.counts()
         sums, first = totals.read(queries + closings, len(lines)), totals.oldest(())
         oldest = ledger.records("q.number = ?", (first,))
         seen: tuple[Any, Any, Any] = None, None, None
@@ -167,30 +171,30 @@ def alarm_to_trace(book: Book, key: KeyReport) -> tuple[int, bool] | None:
     watched = key.summary.watched
     if watched is None or book.config.at(key.config).expire_as is not None:
         return None
-    alarms = [(one.event, hint) for one, hint in ((watched.last, False), (watched.last_hint, True)) if one]
-    return max(alarms, default=None)
+    last = (watched.last, False), (watched.last_hint, True)
+    return max(((alarm.event, of_hint) for alarm, of_hint in last if alarm), default=None)
 
 
 def change_points(ledger: Ledger, alarms: dict[str, tuple[int, bool]]) -> dict[str, int]:
     """For each key, by name, the query since which its forecasts, or hints, seem to be wrong."""
     # of a long log nothing is kept but numbers of rounds; and of a key whose forecasts are all 0 or 1 shares
     # are no mistake, as they would be in a column
-    told = {name: CalibrationAlarm(NO_ALARM) for name in alarms}
+    replayed = {name: CalibrationAlarm(NO_ALARM) for name in alarms}
     queries: dict[str, array[int]] = {name: array("q") for name in alarms}
-    for one in ledger.each_record(SETTLED_ROUNDS, (json.dumps(list(alarms)),)) if alarms else ():
-        event, of_hint = alarms[one.key]
-        given, outcome = one.hint if of_hint else one.probability, one.value
-        if isinstance(given, dict):
+    for record in ledger.each_record(SETTLED_ROUNDS, (json.dumps(list(alarms)),)) if alarms else ():
+        event, of_hint = alarms[record.key]
+        forecast, outcome = record.hint if of_hint else record.probability, record.value
+        if isinstance(forecast, dict):
             # before the first class is known, nothing is forecast
-            label, given = likeliest(given) if given else (None, None)
+            label, forecast = likeliest(forecast) if forecast else (None, None)
             outcome = class_shares(outcome).get(label or "", 0.0)
-        if one.closed is not None and one.closed <= event and given is not None:
-            told[one.key].update(given, outcome)
-            queries[one.key].append(one.number)
+        if record.closed is not None and record.closed <= event and forecast is not None:
+            replayed[record.key].update(forecast, outcome)
+            queries[record.key].append(record.number)
     # all rounds of a key may be in archives
     return {
         name: queries[name][alarm.change_point]
-        for name, alarm in told.items()
+        for name, alarm in replayed.items()
         if alarm.change_point is not None
     }
 
@@ -264,7 +268,9 @@ class _Moment:
             for _ in catch_up(book, ledger):
                 pass
             # the log does not say that a forecast expired: the clock of its key does
-            expiring = [place for place, one in book.settings.items() if one.config.expire_after is not None]
+            expiring = [
+                place for place, settings in book.settings.items() if settings.config.expire_after is not None
+            ]
             self._expire_as = {
                 name: book.config.at(place).expire_as
                 for name, place in ledger.rows(KEYS_LIKE, (json.dumps(expiring),))
@@ -277,13 +283,14 @@ class _Moment:
                     self._waiting.update(book.query_numbers(key.entries()))
                 book.drop(keys)
 
-    def end_of(self, one: Record) -> tuple[str, int | None, Any, float | None]:
+    def end_of(self, record: Record) -> tuple[str, int | None, Any, float | None]:
         """The status of a forecast; the number of its closing, its outcome and the time of it, or None."""
-        if one.closed is not None and one.closed <= self.last:
-            return "withdrawn" if one.value is None else "settled", one.closed, one.value, one.closed_time
-        if one.key not in self._expire_as or one.number in self._waiting:
+        if record.closed is not None and record.closed <= self.last:
+            status = "withdrawn" if record.value is None else "settled"
+            return status, record.closed, record.value, record.closed_time
+        if record.key not in self._expire_as or record.number in self._waiting:
             return "open", None, None, None
-        return "expired", None, self._expire_as[one.key], None
+        return "expired", None, self._expire_as[record.key], None
 
 
 KEYS_LOADED_TOGETHER = 1_000
@@ -306,31 +313,32 @@ def _frame(records: list[Record], moment: _Moment) -> pl.DataFrame:
         "certificate": pl.Float64, "asked_at": pl.Float64, "settled_at": pl.Float64,
         "asked_number": pl.Int64, "settled_number": pl.Int64,
     }  # fmt: skip
-    return pl.DataFrame([_line(one, *moment.end_of(one)) for one in records], schema=types, orient="row")
+    lines = [_line(record, *moment.end_of(record)) for record in records]
+    return pl.DataFrame(lines, schema=types, orient="row")
 
 
 def _line(
-    one: Record, status: str, closed: int | None, came: Any, closed_time: float | None
+    record: Record, status: str, closed: int | None, came: Any, closed_time: float | None
 ) -> tuple[Any, ...]:
     number, of_classes = _number_or_classes(came)
     outcome = (None, came, None) if isinstance(came, str) else (number, None, of_classes)
-    said = *_number_or_classes(one.hint), *_number_or_classes(one.probability)
+    said = *_number_or_classes(record.hint), *_number_or_classes(record.probability)
     return (
-        one.id,
-        one.key,
+        record.id,
+        record.key,
         *said,
         status,
         *outcome,
-        one.certificate,
-        one.time,
+        record.certificate,
+        record.time,
         closed_time,
-        one.number,
+        record.number,
         closed,
     )
 
 
-def _number_or_classes(given: Any) -> tuple[float | None, list[dict[str, Any]] | None]:
+def _number_or_classes(probability: Any) -> tuple[float | None, list[dict[str, Any]] | None]:
     """A pair: a number and None, or None and the probabilities of classes."""
-    if isinstance(given, dict):
-        return None, [{"label": label, "probability": p} for label, p in given.items()]
-    return given, None
+    if isinstance(probability, dict):
+        return None, [{"label": label, "probability": p} for label, p in probability.items()]
+    return probability, None

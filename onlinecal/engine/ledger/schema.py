@@ -403,14 +403,14 @@ MOST_NAMED = 100
 
 def damaged_rows(connection: sqlite3.Connection, tables: Iterable[str] = SUMMED) -> list[str]:
     """One sentence for each row of these tables that does not end with its sum."""
-    found = []
+    sentences = []
     for table in tables:
         rows = connection.execute(f"SELECT * FROM {table}")
         damaged = [row[0] for row in rows if not is_sound(row)]
-        found += [in_words(table, name) for name in damaged[:MOST_NAMED]]
+        sentences += [in_words(table, name) for name in damaged[:MOST_NAMED]]
         if damaged[MOST_NAMED:]:
-            found.append(f"{table}: nor are {len(damaged) - MOST_NAMED} more rows")
-    return found
+            sentences.append(f"{table}: nor are {len(damaged) - MOST_NAMED} more rows")
+    return sentences
 
 
 def sum_of_hashes(connection: sqlite3.Connection) -> int:

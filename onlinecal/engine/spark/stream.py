@@ -203,7 +203,7 @@ def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
             snapshots = ledger.keys_named(some)
             with ledger.content_errors():
                 if len(snapshots) < len(some):
-                    lost = set(some).difference(one.name for one in snapshots)
+                    lost = set(some).difference(snapshot.name for snapshot in snapshots)
                     raise ValueError(f"{min(lost)!r} cannot be the name of a key")
                 book.load(snapshots)
             records = ledger.recall(book.open)

@@ -292,8 +292,8 @@ def recalibrated(
         if isinstance(columns, str) and not is_boosted:
             return recalibrator.predict_proba(np.stack(frame[columns]))
         # names for what was fitted without would be warned of
-        given = frame if hasattr(recalibrator, "feature_names_in_") else frame.to_numpy()
-        return recalibrator.predict(given, start) if is_boosted else recalibrator.predict_proba(given)
+        features = frame if hasattr(recalibrator, "feature_names_in_") else frame.to_numpy()
+        return recalibrator.predict(features, start) if is_boosted else recalibrator.predict_proba(features)
 
     one_a_row = is_grouped or is_boosted
     spread = [] if one_a_row or isinstance(columns, str) else [f"{into}_{name}" for name in columns]

@@ -92,9 +92,9 @@ def settle_bets(
 
 
 @compiled
-def log_cost(given: float) -> float:
+def log_cost(probability: float) -> float:
     """The log loss of an outcome that was given this probability."""
-    return -logarithm(max(given, LEAST_PROBABILITY))
+    return -logarithm(max(probability, LEAST_PROBABILITY))
 
 
 @compiled

@@ -137,7 +137,7 @@ def watched_by(sums: list[float], counts: ClassCounts | None = None) -> Watched:
     """
     bias = hint_bias = None
     if counts is None:
-        biases = [abs(one) for one in sums[BIASES:UNHINTED]]
+        biases = [abs(bias) for bias in sums[BIASES:UNHINTED]]
         bias = max(biases[0], biases[1] / 1.5)
         hint_bias = max(biases[2], biases[3] / 1.5) if sums[HINTED] else None
     alarms, hint_alarms = int(sums[ALARMS]), int(sums[ALARMS + PER_ALARM])
@@ -151,14 +151,14 @@ def scores_in(sums: list[float], counts: ClassCounts | None) -> Scores | None:
     n, *totals = sums[HINTED:MONEY] if hinted else sums[UNHINTED:HINTED]
     if not n:
         return None
-    mean, square, brier, log_loss, *of_hints = [one / n for one in totals]
+    mean, square, brier, log_loss, *of_hints = [total / n for total in totals]
     if counts is None:
         p = min(1.0, mean)
         shares, constant = [p, 1.0 - p], square - p * p
     else:
         came = [both[hinted] for both in counts.values()]
         whole = fsum(came)
-        shares = [one / whole for one in came]
+        shares = [share / whole for share in came]
         constant = 1.0 - square - fsum(share * share for share in shares)
     hints: tuple[float | None, float | None] = (of_hints[0], of_hints[1]) if hinted else (None, None)
     constants = max(0.0, constant), fsum(share * log_cost(share) for share in shares)
@@ -234,14 +234,14 @@ class KeyWatch:
             if what != GIVEN_UP:
                 return self._settle(stakes, forecast, what, number)
             if self.threshold < inf and forecast.probability:
-                for side, p in enumerate(likeliest(one)[1] for one in sides if one):
+                for side, p in enumerate(likeliest(shares)[1] for shares in sides if shares):
                     # the mean outcome gives the stakes back
                     settle_bets(self.account, stakes, side, p, p, forecast.number, 0, inf)
         elif self.threshold < inf:
             self.stakes[forecast.number] = stakes = np.zeros(N_STAKES, np.float32)
             # before the first class is known there is nothing to bet on
             if forecast.probability:
-                ask(self.account, stakes, *(likeliest(one)[1] for one in sides), self.threshold)
+                ask(self.account, stakes, *(likeliest(shares)[1] for shares in sides), self.threshold)
         return []
 
     def _settle(
@@ -257,10 +257,10 @@ class KeyWatch:
             counts, came = self.labels.get(label, (0, 0)), 1 if y == 1.0 else y
             self.labels[label] = (counts[0], counts[1] + came) if hinted else (counts[0] + came, counts[1])
         for side, probabilities in enumerate((forecast.probability, forecast.hint)[: 1 + hinted]):
-            given = [probabilities.get(label, 0.0) for label in soft]
-            right = fsum([y * p for y, p in zip(soft.values(), given, strict=True)])
+            of_labels = [probabilities.get(label, 0.0) for label in soft]
+            right = fsum([y * p for y, p in zip(soft.values(), of_labels, strict=True)])
             squares = fsum([p * p for p in probabilities.values()]) - 2.0 * right + (1.0 - spread)
-            costs = [y * log_cost(p) for y, p in zip(soft.values(), given, strict=True)]
+            costs = [y * log_cost(p) for y, p in zip(soft.values(), of_labels, strict=True)]
             account[place + 3 + 2 * side] += max(0.0, squares)
             account[place + 4 + 2 * side] += fsum(costs)
             if self.threshold < inf and forecast.probability:
@@ -283,17 +283,17 @@ class KeyWatch:
     def take(self, data: bytes, waiting: Collection[ClassForecast]) -> None:
         """Take up what was dumped while these forecasts waited; raises any exception if it makes no sense."""
         # forecasts and hints decide which bets are paid, so they have to be sound
-        for one in waiting:
-            sides = [one.probability] if one.hint is None else [one.probability, one.hint]
+        for forecast in waiting:
+            sides = [forecast.probability] if forecast.hint is None else [forecast.probability, forecast.hint]
             require(all(map(are_shares, sides)), "its open forecasts")
         stored = _watch.decode(data)
-        numbers = [one.number for one in waiting] if self.threshold < inf else []
+        numbers = [forecast.number for forecast in waiting] if self.threshold < inf else []
         account, rest = unpack_floats(stored.floats, "<f8", ACCOUNT_SIZE)
         stakes, rest = unpack_floats(rest, "<f4", N_STAKES * len(numbers))
         require(not rest, "the length of its account")
         self.account, self.labels = account, stored.labels
         rows = stakes.reshape(-1, N_STAKES)
-        self.stakes = {number: one.copy() for number, one in zip(numbers, rows, strict=True)}
+        self.stakes = {number: row.copy() for number, row in zip(numbers, rows, strict=True)}
 
 
 def are_shares(value: Any) -> bool:

@@ -81,7 +81,8 @@ class PlainText(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """A record as a line."""
         text = f"onlinecal: {record.getMessage()}"
-        return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+        signs = (sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+        return "".join(signs)
 
 
 def log_to_stderr(as_json: bool) -> None:
@@ -89,9 +90,9 @@ def log_to_stderr(as_json: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if as_json else PlainText())
     for name in ("onlinecal", "uvicorn", "asyncio") if as_json else ("onlinecal",):
-        one = logging.getLogger(name)
-        one.handlers = [handler]
-        one.propagate = False
+        of_package = logging.getLogger(name)
+        of_package.handlers = [handler]
+        of_package.propagate = False
     logging.getLogger("onlinecal").setLevel(logging.INFO if as_json else logging.WARNING)
 
 
@@ -220,20 +221,20 @@ class Activity:
         """
         self.batches += 1
         self.seconds += seconds
-        self.refused.update(one.reason for one in refused)
-        for one in refused if logger.isEnabledFor(logging.INFO) else ():
-            detail = one.detail[:LONGEST_DETAIL]
-            about = {"kind": "refusal", "reason": one.reason, "id": one.id, "detail": detail}
-            logger.info(f"an event was rejected, {one.reason}: %s", detail, extra={"about": about})
-        for one in dropped:
+        self.refused.update(refusal.reason for refusal in refused)
+        for refusal in refused if logger.isEnabledFor(logging.INFO) else ():
+            detail = refusal.detail[:LONGEST_DETAIL]
+            about = {"kind": "refusal", "reason": refusal.reason, "id": refusal.id, "detail": detail}
+            logger.info(f"an event was rejected, {refusal.reason}: %s", detail, extra={"about": about})
+        for refusal in dropped:
             about = {
                 "kind": "dropped",
-                "reason": one.reason,
-                "id": one.id,
-                "detail": one.detail[:LONGEST_DETAIL],
+                "reason": refusal.reason,
+                "id": refusal.id,
+                "detail": refusal.detail[:LONGEST_DETAIL],
             }
-            words = f"a parked outcome was dropped, {one.reason}: %s"
-            logger.warning(words, one.detail[:LONGEST_DETAIL], extra={"about": about})
+            words = f"a parked outcome was dropped, {refusal.reason}: %s"
+            logger.warning(words, refusal.detail[:LONGEST_DETAIL], extra={"about": about})
         dropped.clear()
         for key, side, alarm in raised:
             of = "hints" if side == HINT else "forecasts"

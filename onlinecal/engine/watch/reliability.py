@@ -83,7 +83,7 @@ class Reliability:
     def add(self, settled: Sequence[tuple[ClassForecast, Any]]) -> None:
         """Count settled forecasts of several classes with their outcomes."""
         for side, of in enumerate(("probability", "hint")) if settled else ():
-            likely = [likeliest(getattr(one, of)) for one, _ in settled]
+            likely = [likeliest(getattr(forecast, of)) for forecast, _ in settled]
             came = [
                 class_shares(y).get(label or "", 0.0)
                 for (label, _), (_, y) in zip(likely, settled, strict=True)

@@ -34,6 +34,7 @@ REMEMBERED = 1_000
 """How many keys not in memory are candidates for the largest certificates; as many for the latest alarms."""
 
 COUNTED_TOGETHER = 1_024
+"""So many keys that are not in memory are counted in one call."""
 HALF_UNIT = 2.0**30
 """Sums are in units of 2^-60, which are counted in two steps."""
 
@@ -208,9 +209,10 @@ class Totals:
         ranks = ranked_by(self._counted([key.first_lane for key in keys]))[by]
         order = np.argsort(-ranks, kind="stable")[:limit]
         hot = zip((keys[place].name for place in order.tolist()), ranks[order].tolist(), strict=True)
-        cold = ((name, how[by]) for name, how in self._cold.items())
-        some = chain(hot, cold) if by == 0 else (one for one in chain(hot, cold) if one[1] > 0.0)
-        return [name for name, _ in nlargest(limit, some, key=itemgetter(1))]
+        cold = ((name, ranks_of_cold[by]) for name, ranks_of_cold in self._cold.items())
+        # a key without an alarm has the rank 0 among alarms
+        candidates = ((name, rank) for name, rank in chain(hot, cold) if by == 0 or rank > 0.0)
+        return [name for name, _ in nlargest(limit, candidates, key=itemgetter(1))]
 
     def oldest(self, in_memory: Iterable[Key]) -> int | None:
         """The number of the oldest open query, of the keys in memory and of all others."""
@@ -280,9 +282,9 @@ class Totals:
             if number is not None:
                 heappush(self._waiting, number)
         if len(self._cold) >= self._most_cold:
-            kept = nlargest(REMEMBERED, self._cold.items(), key=lambda one: one[1][0])
-            alarmed = (one for one in self._cold.items() if one[1][1] > 0.0)
-            kept += nlargest(REMEMBERED, alarmed, key=lambda one: one[1][1])
+            kept = nlargest(REMEMBERED, self._cold.items(), key=lambda named: named[1][0])
+            alarmed = (named for named in self._cold.items() if named[1][1] > 0.0)
+            kept += nlargest(REMEMBERED, alarmed, key=lambda named: named[1][1])
             self._cold = dict(kept)
             self.shown = {name: summary for name, summary in self.shown.items() if name in self._cold}
             # forget again when there are so many more
