@@ -84,9 +84,14 @@ def before_scale() -> dict[str, Any]:
     return {"table": table, "P": P, "y": y, "frame": frame}
 
 
+def before_kafka() -> None:
+    pytest.importorskip("confluent_kafka", reason="needs onlinecal[kafka]")
+
+
 BEFORE = {
     "adversaries": lambda: Path("games.csv").write_text("date,won\n2,0\n1,1\n3,1\n") and None,
     "tutorials/http-engine": before_http_engine,
+    "kafka": before_kafka,
     "recalibrate": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
     "recalibrate-decisions": lambda: borrowed("lenet-5-cifar-10.npz"),
     "recalibrate-lp": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
@@ -110,7 +115,7 @@ def after_scale(_names: dict[str, Any]) -> None:
 
 
 AFTER = {"own-adversary": after_own_adversary, "scale": after_scale}
-WITH_EXTRAS = ("scale", "tutorials/http-engine")
+WITH_EXTRAS = ("kafka", "scale", "tutorials/http-engine")
 """Pages that want more than the base dependencies, and say so."""
 TRAINED = ("network",)
 """Pages with figures of a network that is trained on them, which depends on the processor's BLAS."""

@@ -51,8 +51,11 @@ class Cluster:
     def end(self, topic, partition=None):
         """How many offsets a topic, or one of its partitions, has."""
         which = range(PARTITIONS) if partition is None else [partition]
-        places = [kafka.TopicPartition(topic, one) for one in which]
-        return sum(self.reader.get_watermark_offsets(place, timeout=30)[1] for place in places)
+        return sum(self.bounds(topic, one)[1] for one in which)
+
+    def bounds(self, topic, partition):
+        """The first offset of a partition, and its end."""
+        return self.reader.get_watermark_offsets(kafka.TopicPartition(topic, partition), timeout=30)
 
     def read(self, topic):
         """All messages of a topic: (partition, key, value), partition by partition."""

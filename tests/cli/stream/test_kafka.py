@@ -266,7 +266,7 @@ def test_what_was_deleted_is_told_and_a_new_ledger_begins_with_what_is_there(
     events, answers = topics
     # a partition of this cluster has room for 5 MB
     cluster.send(events, [random.Random(i).randbytes(900_000) for i in range(9)])
-    first, end = cluster.reader.get_watermark_offsets(kafka.TopicPartition(events, 0), timeout=30)
+    first, end = cluster.bounds(events, 0)
     assert 1 < first < end == 9
     noted = [(f"kafka/{events}/{one}", 1 if one == 0 else 0) for one in range(4)]
     with Engine(ledger) as engine:
