@@ -12,7 +12,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ def answer_topic(
     """Answer what comes until a signal; answers of a batch are on their way while the next one is judged."""
     under_way: TopicAnswers | None = None
     for answers in feed.unsent():
-        writer.send(answers.messages)
+        writer.send(answers)
         under_way = answers
     due = 0.0
     while not stop:
@@ -138,7 +138,7 @@ def answer_topic(
                 if not writer.wait(stop):
                     return
                 feed.sent(under_way)
-            writer.send(answers.messages)
+            writer.send(answers)
             under_way = answers
         elif under_way is not None and writer.has_sent_all():
             feed.sent(under_way)
@@ -278,11 +278,12 @@ class Writer:
         if error is not None:
             self._failed.append(error)
 
-    def send(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
+    def send(self, answers: TopicAnswers) -> None:
         """Send answers, which are on their way then."""
         produce, topic, width, note = self._producer.produce, self._topic, self._width, self._note
-        for key, value in messages:
-            partition = crc32(key[key.index(b" ") + 1 :]) % width
+        ids = [answer.id for answer in answers.answers]
+        for id, (key, value) in zip(ids, answers.messages, strict=True):
+            partition = crc32(key if id is None else id.encode()) % width
             while True:
                 try:
                     produce(topic, value, key, partition, note)

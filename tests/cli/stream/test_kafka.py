@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from onlinecal.engine import Engine, Outcome, Query, read_report
+from onlinecal.engine import Engine, Outcome, Query, Settled, TopicAnswers, read_report
 from tests.cli.stream.cluster import Cluster, kafka, place_of, stopped_after
 from tests.cli.stream.events import expected, is_sound, late, lines_of, query, stream
 from tests.commands import refused
@@ -318,7 +318,7 @@ def test_answers_that_cannot_be_delivered_end_it_and_stay_in_the_ledger(cluster,
 
     _, answers = topics
     with Writer(cluster.address, answers, 1000, {}) as writer:
-        sent = ([(b"forecast q%d" % number, b"{}")] for number in range(100))
+        sent = (settled(f"q{number}") for number in range(100))
         with pytest.raises(OSError, match=r"answers cannot be delivered to topic 'answers-.*start again"):
             writer.wait(any(map(writer.send, sent)))
 
@@ -330,14 +330,18 @@ def test_a_stop_does_not_wait_for_a_cluster_that_is_gone(monkeypatch):
     cluster = Cluster()
     cluster.create("answers")
     with ours.Writer(cluster.address, "answers", 4, {}) as writer:
-        writer.send([(b"forecast q1", b"{}")])
+        writer.send(settled("q1"))
         assert writer.wait(stop=None)
         cluster.close()
         del cluster
-        writer.send([(b"forecast q2", b"{}")])
+        writer.send(settled("q2"))
         began = time.monotonic()
         assert not writer.wait(stop=True)
         assert time.monotonic() - began < 5.0
+
+
+def settled(id):
+    return TopicAnswers(1, [(f"settled {id}".encode(), b"{}")], [Settled(id)])
 
 
 def rounds_of(ledger):
