@@ -1,4 +1,7 @@
-"""Recalibrated models on streams: what they are evaluated on, their scores, tables and pictures."""
+"""Evaluations of recalibrated models on streams: the streams, the methods, their scores and the table.
+
+Every round is forecast before its label is learnt. `simulations.plots.evaluations` has the pictures.
+"""
 
 from __future__ import annotations
 
@@ -46,13 +49,13 @@ SEPARATE_ADVICE = (
 
 
 DEFAULT_ROUNDS = 20_000
-"""Of a stream that is made up."""
+"""The rounds of a made-up stream."""
 N_CHECKPOINTS = 24
-"""After so many parts of a stream certificate and distance are looked at."""
+"""A stream is divided into this many parts; after each of them certificate and distance are recorded."""
 
 
 class Columns(NamedTuple):
-    """The columns of a file, and what names them; None where nothing does."""
+    """The names of a file's columns; None for one that is not named."""
 
     forecast: str | None = None
     outcome: str | None = None
@@ -68,20 +71,20 @@ class Source:
     Attributes
     ----------
     name
-        For tables and pictures.
+        The name in tables and pictures.
     features
-        What the model sees, T of them.
+        The features that the model sees, one dictionary for each of T rounds.
     label
-        The label of round t, given the probability announced for the positive label: only an adversary
-        looks at that.
+        Gives the label of round t, from t and the probability announced for the positive label, which only an
+        adversary looks at.
     is_multiclass
         Whether there are more than two labels; of two, True is the positive one.
     recorded
         Whether the features are a model's forecasts, so that there is no model to choose.
     remarks
-        What looks wrong in the columns of a file.
+        Remarks on what looks wrong in the columns of a file.
     known_from
-        For each round the first one before which its label is learnt, shape (T,); None: the next round.
+        For each round the first round before which its label is learnt, shape (T,); None: the next round.
     """
 
     name: str
@@ -94,14 +97,15 @@ class Source:
 
 
 def source_of(name: str, rounds: int | None, seed: int, columns: Columns, reading: Reading) -> Source:
-    """A file, or the stream of that name: a dataset that comes with river, or one of `HARD`.
+    """The stream of a file, of a dataset that comes with river, or one of `HARD_STREAMS`.
 
-    Columns, and how they are read, are those of a file. ValueError lists the names there are.
+    `columns` and `reading` are for files only. Raises ValueError for an unknown name, and lists those there
+    are.
     """
     if is_file(Path(name)):
         return from_file(Path(name), columns, rounds, reading)
     if reading != Reading() or any(columns):
-        raise ValueError(f"options that say how columns are read need a file: there is no file {name}")
+        raise ValueError(f"options for columns need a file, got {name}, which is not one")
     return hard(name, rounds or DEFAULT_ROUNDS, seed) if name in HARD_STREAMS else from_river(name, rounds)
 
 
@@ -122,7 +126,10 @@ def from_river(name: str, rounds: int | None) -> Source:
 
 
 def from_file(path: Path, columns: Columns, rounds: int | None, reading: Reading | None = None) -> Source:
-    """Recorded forecasts of a file; errors as from `read_rounds`, `known_from` and for too few rounds."""
+    """The recorded forecasts of a file; raises what `read_rounds` and `known_from` raise.
+
+    It raises ValueError, too, if the file has fewer rounds than asked for.
+    """
     forecast, outcome, sort, settled_at, together = columns
     forecast, outcome = event_columns(path, forecast, outcome)
     more = [name for name in (settled_at, together) if name is not None]
@@ -143,7 +150,7 @@ def from_file(path: Path, columns: Columns, rounds: int | None, reading: Reading
             remarks.append(
                 f"{most:,} forecasts are open at once, the oldest beyond {MOST_WAITING:,} are given up"
             )
-        # labels find their forecasts by features, and do not come in the order of the rows
+        # labels find their forecasts by features, so the number of the row is one of them
         features = [{**x, "row": row} for row, x in enumerate(features)]
     return Source(read.name, features, lambda t, _: labels[t], remarks=remarks, known_from=known)
 
@@ -151,9 +158,10 @@ def from_file(path: Path, columns: Columns, rounds: int | None, reading: Reading
 def hard(name: str, rounds: int, seed: int) -> Source:
     """A stream made to break recalibrators, with forecasts drawn evenly from [0, 1].
 
-    "flip": the forecast is the true probability, until from half way on one minus it is. "fold": it is up to
-    0.7, above that the truth is 0.3. "drift": the truth's odds are the forecast's times a factor that falls
-    from 20 to 1/20. "threshold": an adversary plays 1 if and only if less than 1/2 was announced.
+    "flip": the forecast is the true probability in the first half, and one minus it in the second. "fold":
+    the forecast is the true probability up to 0.7, and above that the truth is 0.3. "drift": the truth's odds
+    are the forecast's times a factor that falls from 20 to 1/20. "threshold": an adversary plays 1 if and
+    only if less than 1/2 was announced.
     """
     rng = np.random.default_rng(seed)
     forecasts = rng.random(rounds)
@@ -175,7 +183,7 @@ TRUTHS: dict[str, Callable[[Floats, Floats], Floats]] = {
     "fold": lambda forecasts, time: np.where(forecasts <= 0.7, forecasts, 0.3),
     "drift": _drift,
 }
-"""True probabilities by (forecasts, time in [0, 1)), both of shape (T,)."""
+"""Functions from (forecasts, time in [0, 1)), both of shape (T,), to true probabilities."""
 
 HARD_STREAMS = (*TRUTHS, "threshold")
 """The names of the hard streams."""
@@ -189,10 +197,10 @@ BASE_METHOD, CALIBRATED_METHOD = "base", "calibrated"
 
 
 class Recorded(Classifier):
-    """A model that said everything beforehand: its forecasts of True come as the feature "forecast"."""
+    """A model whose forecasts were recorded: its forecast of True comes as the feature "forecast"."""
 
     def learn_one(self, x: Any, y: Any) -> None:
-        """Nothing is learnt."""
+        """Do nothing, since the forecasts are recorded."""
 
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
         """The recorded forecast."""
@@ -208,7 +216,7 @@ FEATURE_MODELS: dict[str, Callable[[], Classifier]] = {
 
 
 def create(name: str, is_multiclass: bool = False) -> Classifier:
-    """A fresh model by its name, which asks one label against the rest if it only knows two."""
+    """A fresh model by its name; one for two labels is fitted to each label against the rest if needed."""
     if name not in FEATURE_MODELS:
         raise ValueError(f"unknown model {name!r}{did_you_mean(name, FEATURE_MODELS)}")
     model = FEATURE_MODELS[name]()
@@ -218,10 +226,10 @@ def create(name: str, is_multiclass: bool = False) -> Classifier:
 def methods(
     slack: float | None, n_buckets: Buckets, is_multiclass: bool = False
 ) -> dict[str, Callable[[Classifier], Classifier]]:
-    """The model itself and its three recalibrations, by the names they have in tables.
+    """The model itself and its three recalibrations, by their names in tables.
 
-    With more than two labels the event is that the top label is right, and that is what is calibrated.
-    Raises ValueError for a slack or a number of buckets that CalibratedClassifier does not take.
+    With more than two labels the event is that the top label is right, and this event is calibrated. Raises
+    ValueError for a slack or a number of buckets that CalibratedClassifier refuses.
     """
     calibrated = partial(
         CalibratedClassifier,
@@ -241,7 +249,7 @@ def methods(
 def planned(
     sources: Sequence[Source], models: Sequence[str], slack: float | None, n_buckets: Buckets
 ) -> list[tuple[Source, str, str, Classifier]]:
-    """Every method on every model on every stream: the stream, both names, and a fresh classifier."""
+    """Each stream with each model and each method: the stream, both names, and a fresh classifier."""
     return [
         (source, name, method, wrap(Recorded() if source.recorded else create(name, source.is_multiclass)))
         for source in sources
@@ -251,24 +259,24 @@ def planned(
 
 
 class Score(BesideConstants, msgspec.Struct, frozen=True):
-    """One line of the table. All errors are averages over rounds.
+    """A line of the table; all errors are averages over rounds.
 
     Attributes
     ----------
     stream, model, method
-        What was recalibrated how.
+        The names of the stream, the model and the recalibration.
     rounds, ones
-        Rounds in which something was announced, and how many of those came true.
+        In how many rounds there was a forecast, and in how many of them the event came.
     brier, log_loss
-        Averages of (p - y)^2 and of -log of the probability given to what happened.
+        Averages of (p - y)^2, and of -log of the probability given to the outcome.
     ece_bins, ece
         Expected calibration error in 15 bins, and by exact value.
     distance_lower, distance_upper
-        Where the distance to calibration lies.
+        Bounds on the distance to calibration.
     certificate, guarantee
-        What the method can prove of itself, and what that cannot exceed; None if it proves nothing.
+        The method's certificate, and the bound that it cannot exceed; None if the method proves nothing.
     brier_constant, log_loss_constant
-        Of the best constant forecast in hindsight.
+        The losses of the best constant forecast in hindsight.
     """
 
     stream: str
@@ -288,7 +296,7 @@ class Score(BesideConstants, msgspec.Struct, frozen=True):
     log_loss_constant: float
 
     def broken_bounds(self) -> list[str]:
-        """Every proven inequality that was not kept, in words; empty if all is well."""
+        """Every proven inequality that was broken, in words; empty if all were kept."""
         if self.certificate is None or self.guarantee is None:
             return []
         chain = [
@@ -302,8 +310,8 @@ class Score(BesideConstants, msgspec.Struct, frozen=True):
 class Evaluation:
     """One method on one stream: its line of the table, and the game round by round.
 
-    After each of the checkpoints, numbers of forecasts given, it has the certificate and the guarantee, sums;
-    of a method without a certificate none.
+    `checkpoints` are numbers of forecasts, after each of which it has the certificate and the guarantee,
+    sums; a method without a certificate has none.
     """
 
     score: Score
@@ -323,12 +331,10 @@ def evaluate(
     budget: float = 1.0,
     progress: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Play a model through a stream, each label coming when `late` more rounds have been asked about.
+    """Play a model through a stream; each label comes after `late` more rounds, or when the source says.
 
-    Or when the source says so, if it does.
-
-    With two labels the event forecast is the label True, with more that the model's top label is right.
-    Rounds in which a model that has learnt nothing yet announces nothing are not scored.
+    With two labels the event is the label True; with more it is that the model's top label is right. Rounds
+    without a forecast, which a model gives that has learnt nothing yet, are not scored.
     """
     forecasts: list[float] = []
     outcomes: list[bool] = []
@@ -337,7 +343,7 @@ def evaluate(
     proofs: list[tuple[float, float]] = []
     count = len(source.features)
     due = np.arange(1 + late, count + 1 + late) if source.known_from is None else source.known_from
-    # of labels that come at once the oldest is first; after the last round all have come
+    # labels that come at the same time are learnt oldest first; after the last round all have come
     order = np.argsort(due, kind="stable")
     come = np.searchsorted(due[order], np.arange(1, count + 1), side="right")
     come[-1:] = count
@@ -366,7 +372,7 @@ def evaluate(
 
 
 def probability_of_true(model: Classifier, x: Any) -> tuple[Any, float | None]:
-    """The event "the label is True" and its probability; None where the model announces nothing."""
+    """The event "the label is True" and its probability; None if the model announces nothing."""
     answer = model.predict_proba_one(x)
     if not answer:
         return True, None
@@ -407,9 +413,9 @@ def _within(p: float) -> float:
 
 
 def score_table(scores: Sequence[Score], late: str) -> Table:
-    """A line per stream, model and method, and one for the best constant; averages over rounds.
+    """A table with a line per stream, model and method, and one for the best constant; averages over rounds.
 
-    Beside Brier score and log loss stands how far they are from those of the model alone.
+    Beside Brier score and log loss it shows how far they are from those of the model alone.
     """
     streams = {score.stream: score.rounds for score in scores}
     title = ", ".join(f"{name} ({rounds:,} rounds)" for name, rounds in streams.items())
@@ -430,7 +436,7 @@ def score_table(scores: Sequence[Score], late: str) -> Table:
 
 
 def by_model(scores: Sequence[Score]) -> list[tuple[Score, list[Score]]]:
-    """The scores of each model on each stream, and among them those of the model itself."""
+    """For each model on each stream the score of the model itself, and the scores of all methods."""
     groups: dict[tuple[str, str], list[Score]] = {}
     for score in scores:
         groups.setdefault((score.stream, score.model), []).append(score)
@@ -440,7 +446,7 @@ def by_model(scores: Sequence[Score]) -> list[tuple[Score, list[Score]]]:
 
 
 def comparisons(scores: Sequence[Score]) -> list[str]:
-    """Where the model or its calibrated version is worse than a constant, or the latter than the model."""
+    """Remarks on models that are worse than a constant, and on calibrated ones that are worse than before."""
     texts = []
     for base, group in by_model(scores):
         for score in (score for score in group if score.method in (BASE_METHOD, CALIBRATED_METHOD)):

@@ -1,7 +1,7 @@
-"""The decision paper's experiments, on any table of predictions, and drifts of it.
+"""The experiments of the decision paper, on any table of predictions, and drifts of such tables.
 
-They stand in for a benchmark of corrupted images. Each drift has a severity, at one value of which nothing
-happens, and takes numbers drawn once, so that two severities of one split differ in the severity alone.
+The drifts replace a benchmark of corrupted images. Each drift has a severity, one value of which changes
+nothing. Its random numbers are drawn once per split, so that two severities differ in nothing else.
 
 Zhao, Kim, Sahoo, Ma & Ermon, "Calibrating Predictions to Decisions" (2021), section 5 and appendix B, with
 skin lesions (HAM10000) and ImageNet. Losses are Gaussian, divided by max_a ||l(., a)||_2 as in equation (10).
@@ -30,28 +30,28 @@ from onlinecal.tables.classes import Part
 from onlinecal.threads import one_thread
 
 Corruption = Callable[[Floats, Ints, float, np.random.Generator], tuple[Floats, Ints]]
-"""From probabilities (n, C), labels (n,), a severity and a source of chance to n corrupted rows."""
+"""Makes n corrupted rows from probabilities (n, C), labels (n,), a severity and a random generator."""
 
 
 def factor_on_logits(
     table: Floats, labels: Ints, factor: float, rng: np.random.Generator
 ) -> tuple[Floats, Ints]:
-    """Rows proportional to p^factor: the network is surer (above 1) or less sure; no answer changes."""
+    """Rows proportional to p^factor: the network becomes surer (above 1) or less sure; its answers stay."""
     return tempered(table, factor), labels
 
 
 def label_shift(table: Floats, labels: Ints, ratio: float, rng: np.random.Generator) -> tuple[Floats, Ints]:
-    """As many rows, drawn again by class: the classes, in a random order, are weighted from 1 to `ratio`.
+    """As many rows, drawn again by class: the classes, in a random order, have weights from 1 to `ratio`.
 
-    The weights are geometric in the place of the class in that order. Rows of a class are drawn alike, so
-    the probabilities given the class stay what they were.
+    The weights are geometric in the place of the class in that order. All rows of a class are drawn with
+    equal weight, so that the distribution of probabilities given the class stays as it was.
     """
     n, k = table.shape
     weights = float(ratio) ** (rng.permutation(k) / max(k - 1, 1))
     order = rng.permutation(n)
     order = order[np.argsort(labels[order], kind="stable")]
     ends = np.cumsum(weights[labels[order]])
-    # evenly spaced: a class comes as often as its weight says, and so does each of its rows, up to rounding
+    # evenly spaced picks: each class, and each of its rows, comes as often as its weight says, up to rounding
     picks = order[np.searchsorted(ends, (np.arange(n) + rng.random()) / n * ends[-1], side="right")]
     return table[picks], labels[picks]
 
@@ -66,7 +66,7 @@ def noise_on_logits(
 
 @dataclass(frozen=True)
 class Drift:
-    """A corruption, the severities to try, the one of them that changes nothing, and the panels' words."""
+    """A corruption, the severities to try, the one that changes nothing, and the words in its panels."""
 
     corrupt: Corruption
     severities: tuple[float, ...]
@@ -97,10 +97,10 @@ ProbabilityMap = Callable[[Floats], Floats]
 
 N_ROWS, N_CLASSES = 4000, 6
 SURENESS = 2.0
-"""The made-up network's logits are so many times too large."""
+"""The made-up network's logits are too large by this factor."""
 
 CHANCE = "chance"
-"""The gaps that perfect probabilities would show on so many rows."""
+"""The name for the gaps that perfect probabilities would show on the same number of rows."""
 CHANCE_DRAWS = 4
 PAPER_STEPS, HOUSE_STEPS = "full steps", "shrunk steps"
 NEVER = 1e-9
@@ -109,11 +109,11 @@ NEVER = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """What all figures share.
+    """The settings that all figures share.
 
     `table` has probabilities (n, C) and labels. There are `n_splits` random splits into fitted and tested
-    rows; split s has seed `seed` + s. `n_actions` is K, 3 in the paper's figures; `n_rounds` is the length
-    of the curves in `steps`. Gaps are taken over `n_losses` random losses, the same for every split.
+    rows; split s has seed `seed` + s. `n_actions` is K, 3 in the paper's figures. `n_rounds` is the length of
+    the curves in `steps`. Gaps are taken over `n_losses` random losses, which are the same for every split.
     """
 
     table: Part
@@ -127,7 +127,7 @@ class Experiment:
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """The fitted and the tested rows of one split, and over how many losses gaps are taken."""
+    """The fitted and the tested rows of one split, and the number of losses that gaps are taken over."""
 
     seed: int
     fit: tuple[Floats, Ints]
@@ -136,16 +136,16 @@ class Halves:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Rows of each."""
+        """How many rows are fitted and tested."""
         return {"n_fit": len(self.fit[1]), "n_test": len(self.test[1])}
 
     def losses(self, n_actions: int) -> Floats:
-        """The losses, for so many actions; equal for all splits."""
+        """The losses for this number of actions; they are equal for all splits."""
         return gaussian_losses(n_actions, self.fit[0].shape[1], self.n_losses)
 
 
 def halves(experiment: Experiment, split: int, chosen: Ints | None = None) -> Halves:
-    """Split the rows of the table, or those of the chosen classes alone."""
+    """Split the rows of the table, or only those of the chosen classes."""
     table, labels = experiment.table.probabilities, _labels(experiment)
     if chosen is not None:
         table, labels = restricted(table, labels, chosen)
@@ -155,7 +155,7 @@ def halves(experiment: Experiment, split: int, chosen: Ints | None = None) -> Ha
 
 
 def score(table: Floats, labels: Ints, losses: Floats) -> dict[str, float]:
-    """Mean and worst gap, and the mean loss that comes, over losses divided by their norms."""
+    """Mean and worst gap, and the mean loss that comes true, over losses divided by their norms."""
     norms = loss_norms(losses)
     predicted, true = decision_losses(table, labels, losses)
     gaps = np.abs(predicted - true) / norms
@@ -167,14 +167,14 @@ def score(table: Floats, labels: Ints, losses: Floats) -> dict[str, float]:
 
 
 def chance_score(table: Floats, losses: Floats, seed: int) -> dict[str, float]:
-    """Gaps of labels drawn from the probabilities themselves: what cannot be told from none."""
+    """Gaps of labels drawn from the probabilities themselves, which no method can be told to undercut."""
     rng = np.random.default_rng([seed, 21])
     draws = [score(table, drawn_labels(table, rng), losses) for _ in range(CHANCE_DRAWS)]
     return {name: float(np.mean([draw[name] for draw in draws])) for name in ("mean_gap", "worst_gap")}
 
 
 def fitted_maps(both: Halves, n_actions: int | None) -> dict[str, ProbabilityMap]:
-    """Every method by name, fitted on the same rows, none first; decision last, if a K is given."""
+    """The maps of all methods, fitted on the same rows, by name: NONE first; decision last, if K is given."""
     models: dict[str, Any] = rivals(both.fit[0].shape[1])
     models |= {"vector scaling": VectorScaling(), "Dirichlet": ChosenDirichlet(both.seed)}
     if n_actions is not None:
@@ -186,13 +186,13 @@ def fitted_maps(both: Halves, n_actions: int | None) -> dict[str, ProbabilityMap
 def steps(experiment: Experiment, split: int) -> ResultRows:
     """Gaps and losses after each round, with the paper's full steps and with the defaults' shrunk ones.
 
-    Columns method, part, step (None for what has no steps), kept: rounds that the folds keep, with the
-    defaults' cap.
+    The columns are method, part, step (None for methods without steps), and kept: the rounds that the folds
+    keep, with the defaults' cap.
     """
     both, k = halves(experiment, split), experiment.n_actions
     losses = both.losses(k)
     common: dict[str, Any] = {"epsilon": NEVER, "max_rounds": experiment.n_rounds, "seed": both.seed}
-    # rounds alone, whatever part of them is given out
+    # the answers are the rounds' alone, without a share of the start
     common |= {"share": 1.0, "keep": 0.0, "limit": np.inf}
     cap = min(experiment.n_rounds, MOST_CAUTIOUS_ROUNDS)
     kept = DecisionRecalibrator(k, **{**common, "max_rounds": cap}).fit(*both.fit)
@@ -209,7 +209,8 @@ def steps(experiment: Experiment, split: int) -> ResultRows:
             scores: dict[str, float] = {}
             stages = list(model.staged_predict_proba(P))
             for step in step_stops(experiment.n_rounds):
-                if step < len(stages):  # later: the search has found nothing more, and all stays as it is
+                # after the last stage the search has found nothing more, so the scores stay
+                if step < len(stages):
                     scores = score(stages[step], y, losses)
                 rows.append({"method": method, "part": part, "step": step, **scores})
     chance = chance_score(kept.predict_proba(both.test[0]), losses, both.seed)
@@ -218,7 +219,7 @@ def steps(experiment: Experiment, split: int) -> ResultRows:
 
 
 def step_stops(n_rounds: int) -> list[int]:
-    """0 to 8, then every second, from 16 on every fourth."""
+    """The numbers of rounds to score: 0 to 8, every second up to 16, then every fourth, and the last."""
     return [at for at in range(n_rounds + 1) if at <= 8 or at == n_rounds or at % (2 if at < 16 else 4) == 0]
 
 
@@ -236,10 +237,10 @@ def actions(experiment: Experiment, split: int) -> ResultRows:
 
 
 def classes(experiment: Experiment, split: int) -> ResultRows:
-    """The same for 2 to C of the classes: their columns, brought to sum 1, and their rows.
+    """Every method's gaps for 2 to C of the classes: their columns, brought to sum 1, and their rows.
 
-    The classes are the first of a random order, another one for each split; counts with too few rows in any
-    split are left out.
+    The classes are the first ones of a random order, which differs between splits. Counts with too few rows
+    in any split are left out.
     """
     order = class_order(experiment, split)
     rows: ResultRows = []
@@ -257,7 +258,7 @@ def class_order(experiment: Experiment, split: int) -> Ints:
 
 
 def class_counts(experiment: Experiment) -> list[int]:
-    """How many classes `classes` tries: those with rows enough to fit and to test in every split."""
+    """The numbers of classes that `classes` tries: they have enough rows to fit and to test in all splits."""
     sizes = np.bincount(_labels(experiment), minlength=len(experiment.table.classes))
     orders = [class_order(experiment, split) for split in range(experiment.n_splits)]
     fewest = {
@@ -267,7 +268,7 @@ def class_counts(experiment: Experiment) -> list[int]:
 
 
 def restricted(table: Floats, labels: Ints, chosen: Ints) -> tuple[Floats, Ints]:
-    """Rows whose label is among the chosen classes; columns in that order, brought to sum 1."""
+    """The rows whose label is among the chosen classes, with columns in that order, brought to sum 1."""
     places = np.full(table.shape[1], -1)
     places[chosen] = np.arange(len(chosen))
     chosen_rows = places[labels] >= 0
@@ -278,7 +279,7 @@ def restricted(table: Floats, labels: Ints, chosen: Ints) -> tuple[Floats, Ints]
 
 
 def counts(low: int, high: int) -> list[int]:
-    """All numbers up to 12; of more, those that begin with 1, 2 or 5, and the last."""
+    """All numbers from low to high if high is at most 12, else 1, 2, 5, 10, 20, 50, ... and high."""
     if high <= 12:
         return list(range(low, high + 1))
     series = [digit * 10**power for power in range(len(str(high))) for digit in (1, 2, 5)]
@@ -293,7 +294,7 @@ def _counted(both: Halves, mapped: dict[str, Floats], n_actions: int, count: int
 
 
 def drift(experiment: Experiment, split: int) -> ResultRows:
-    """Methods fitted on clean rows, tested on corrupted ones; columns drift, severity, method."""
+    """Every method's gaps, fitted on clean and tested on corrupted rows; columns drift, severity, method."""
     both = halves(experiment, split)
     losses = both.losses(experiment.n_actions)
     maps = fitted_maps(both, experiment.n_actions)
@@ -330,7 +331,7 @@ def _labels(experiment: Experiment) -> Ints:
 
 def play_split(name: str, experiment: Experiment, split: int) -> ResultRows:
     """The rows of one split; columns file, n_actions, n_losses, split."""
-    # products of thin matrices gain nothing from threads, and lose much where cores are shared
+    # products of thin matrices gain nothing from threads, and lose much if cores are shared
     with one_thread():
         rows = EXPERIMENTS[name](experiment, split)
     columns = {
@@ -343,7 +344,7 @@ def play_split(name: str, experiment: Experiment, split: int) -> ResultRows:
 
 
 def play(name: str, experiment: Experiment, jobs: int = 1) -> Iterator[ResultRows]:
-    """The rows of every split in their order, each as soon as it is there."""
+    """Yields the rows of every split in order, each as soon as it is finished."""
     from onlinecal.simulations.sweeps.playing import Workers, work
 
     tasks = ((name, experiment, split) for split in range(experiment.n_splits))

@@ -1,13 +1,13 @@
-"""A thousand streams on Spark: forecasts for late outcomes, the same as on one machine.
+"""A thousand streams on Spark: forecasts for late outcomes, which are the same as on one machine.
 
 python -m onlinecal.simulations.demos.spark_demo --out results/demo-spark
 
-    <out>/events/*.parquet      what is asked and settled; a file is a micro-batch
+    <out>/events/*.parquet      queries and outcomes; a file is a micro-batch
     <out>/answers               the forecasts; read it with Spark, which knows which files count
-    <out>/checkpoint            where Spark is, and the state of every key
+    <out>/checkpoint            Spark's position, and the state of every key
 
-The probability of every stream swings about a level of its own. Its model is too sure of itself: hints are a
-noisy look at it whose log-odds are taken 2.5 times too large. Outcomes come a few rounds late, in no order.
+The probability of every stream swings about a level of its own. Its model is too sure of itself: hints are
+noisy log-odds of this probability, 2.5 times too large. Outcomes come a few rounds late, in no order.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BATCHES = 4
-"""Files of events, a micro-batch each."""
+"""The number of files of events, which are a micro-batch each."""
 
 OVERCONFIDENCE = 2.5
 MEAN_LATENESS = 3.0
-"""Rounds of its key for which an outcome is waited for, on average."""
+"""By how many rounds of its key an outcome is late, on average."""
 
 EPOCH = 1_700_000_000
-"""Spark reads files in the order of their times: the first file's."""
+"""The time of the first file: Spark reads files in the order of their times."""
 
 COMPARED = ("id", "key", "position", "probability", "certificate")
 
@@ -65,13 +65,13 @@ def write_events(events: pl.DataFrame, folder: Path) -> None:
     folder.mkdir(parents=True)
     for batch, part in enumerate(events.iter_slices(-(-events.height // BATCHES))):
         path = folder / f"{batch:04d}.parquet"
-        # what one file holds may be in any order
+        # the events of one file may be in any order
         part.sample(fraction=1.0, shuffle=True, seed=batch).write_parquet(path)
         os.utime(path, (EPOCH + batch, EPOCH + batch))
 
 
 def play(spark: SparkSession, out: Path) -> tuple[list[float], pl.DataFrame, float]:
-    """Seconds for each micro-batch of Spark, its forecasts, and the distance of the hints, at least."""
+    """Seconds for each micro-batch of Spark, its forecasts, and a lower bound on the hints' distance."""
     from onlinecal.engine.spark import EVENTS, calibrated_stream, distances
 
     rows = spark.readStream.schema(EVENTS).option("maxFilesPerTrigger", 1).parquet(str(out / "events"))
@@ -97,7 +97,7 @@ def play(spark: SparkSession, out: Path) -> tuple[list[float], pl.DataFrame, flo
 
 
 def forecasts_of_one_machine(events: pl.DataFrame) -> pl.DataFrame:
-    """The forecasts of the plain engine for the same events in the order of their positions."""
+    """The forecasts of the engine without Spark for the same events, in the order of their positions."""
     from onlinecal.engine import Engine, Forecast, Outcome, Query
 
     asked: list[Any] = [
@@ -123,7 +123,7 @@ def differences(forecasts: pl.DataFrame, wanted: pl.DataFrame) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the demo; 0 done, 1 Spark and one machine differ, 2 the request was wrong."""
+    """Run the demo; returns 0 if done, 1 if Spark and one machine differ, 2 if the request was wrong."""
     parser = argparse.ArgumentParser(
         prog="python -m onlinecal.simulations.demos.spark_demo",
         description="A thousand calibrated streams on Spark.",

@@ -19,11 +19,11 @@ from onlinecal.simulations.plots.sweeps import lines_of
 from onlinecal.tables.writing import write_table
 
 PROOF_LOOKS = {"certificate": style.Look(style.QUIET), "guarantee": style.Look(style.INK)}
-"""The columns that only a calibrated method has, and their looks."""
+"""The looks of the columns that only a calibrated method has."""
 
 
 def prepare_running(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
-    """Columns panel, method, round, distance, certificate, guarantee: averages over the rounds so far."""
+    """A table with columns panel, method, round, distance, certificate, guarantee: averages so far."""
     kinds = {"certificate": pl.Float64, "guarantee": pl.Float64}
     parts = [
         pl.DataFrame(
@@ -46,7 +46,7 @@ def prepare_running(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
 
 @style.in_house_style
 def draw_running(table: pl.DataFrame) -> Figure:
-    """A panel per stream and model: a line per method; certificate grey, guarantee black."""
+    """Draw a panel per stream and model with a line per method; certificates are grey, guarantees black."""
     names = table["panel"].unique(maintain_order=True).to_list()
     methods = table["method"].unique(maintain_order=True).to_list()
     look = style.looks(methods)
@@ -58,7 +58,7 @@ def draw_running(table: pl.DataFrame) -> Figure:
         "Black: the guarantee.",
     )
     last = int(style.highest(table["round"]))
-    # everything but guarantees fits
+    # the axis shows everything but guarantees in full
     top = 1.1 * max(over_rounds.later_height(table.select("round", "distance", "certificate")), 0.01)
     for panel, axis in zip(names, axes, strict=True):
         axis.set(xlim=(0, last), ylim=(0, top), xlabel="round t", ylabel="distance / t")
@@ -87,7 +87,7 @@ RUNNING = Drawing(prepare_running, draw_running)
 
 
 def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[Path]:
-    """Write results.csv, reliability diagrams per stream and model, and how the distance grew."""
+    """Write results.csv, a reliability diagram per stream and model, and a picture of growing distances."""
     rows = [msgspec.structs.asdict(evaluation.score) for evaluation in evaluations]
     written = [write_table(pl.DataFrame(rows, infer_schema_length=None), folder / "results.csv")]
     games: dict[str, list[Game]] = {}

@@ -1,4 +1,4 @@
-"""Figures of the verb `experiment`, from recalibrations of the same rows by several methods."""
+"""Figures of the verb `experiment`, which compare recalibrations of the same rows by several methods."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ METHOD_LOOKS = {
     "decision": style.Look(style.OKABE_ITO[0], marker="o"),
     "chance": style.Look(style.QUIET, (0, (4, 1.5)), ""),
 }
-"""In the order of keys; colours as of `plots/recalibration/decisions.py`, markers for those who see none."""
+"""In the order of the key; colours are those of `onlinecal.plots.decisions`, markers help without colours."""
 METHOD_WORDS = {"none": "as given", "chance": "perfect probabilities (dashed)"}
 
 
 def summary(rows: pl.DataFrame, pair: Sequence[str], by: Sequence[str]) -> pl.DataFrame:
-    """A row for each combination of `by`, method and measure: mean, deviation, low and high over splits.
+    """A table with mean, deviation, low and high over splits for each value of `by`, method and measure.
 
-    The measure loss_change is the loss that comes less that of the probabilities as given in the same
-    split with the same `pair`. Columns file, n_losses, n_actions, n_splits, n_fit, n_test say what of.
+    The measure loss_change is the loss that comes true minus that of the probabilities as given, in the same
+    split with the same `pair`. Columns file, n_losses, n_actions, n_splits, n_fit and n_test tell the data.
     """
     none = rows.filter(method="none").select("split", *pair, pl.col("loss").alias("of_none"))
     wide = rows.join(none, on=["split", *pair], how="left").with_columns(
@@ -65,7 +65,7 @@ def summary(rows: pl.DataFrame, pair: Sequence[str], by: Sequence[str]) -> pl.Da
 
 
 def draw_key(figure: Figure, table: pl.DataFrame) -> list[str]:
-    """Name the methods of a table in their colours; they come back in that order."""
+    """Write the methods of a table in their colours; returns them in that order."""
     present = set(table["method"].to_list())
     names = [name for name in METHOD_LOOKS if name in present]
     style.colour_key(
@@ -75,7 +75,7 @@ def draw_key(figure: Figure, table: pl.DataFrame) -> list[str]:
 
 
 def line(axis: Axes, name: str, x: Sequence[float], rows: pl.DataFrame) -> None:
-    """A method's means with bars from the lowest split to the highest."""
+    """Draw a method's means with bars from the lowest split to the highest."""
     look, ours = METHOD_LOOKS[name], name == "decision"
     mean = rows["mean"].to_numpy()
     reach = [mean - rows["low"].to_numpy(), rows["high"].to_numpy() - mean]
@@ -87,7 +87,7 @@ def line(axis: Axes, name: str, x: Sequence[float], rows: pl.DataFrame) -> None:
 
 
 def gap_axis(axis: Axes) -> None:
-    """A logarithmic axis of gaps with round numbers written out."""
+    """Make an axis of gaps logarithmic, with round numbers written out."""
     axis.set_yscale("log")
     axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.yaxis.set_major_formatter("{x:g}")
@@ -95,7 +95,7 @@ def gap_axis(axis: Axes) -> None:
 
 
 def sampled(table: pl.DataFrame, rows: str | None = None) -> str:
-    """What the numbers are of, for the line below the headline: rows, splits and losses."""
+    """The words below the headline that tell the data: rows, splits and losses."""
     first = table.row(0, named=True)
     rows = rows or f"{first['n_fit']:,} rows fitted, {first['n_test']:,} tested"
     return (
@@ -105,14 +105,14 @@ def sampled(table: pl.DataFrame, rows: str | None = None) -> str:
 
 
 def prepare_counts(rows: pl.DataFrame) -> pl.DataFrame:
-    """Means and deviations over splits by count, method and measure; column what: actions or classes."""
+    """Means and deviations over splits by count, method and measure; a column what: actions or classes."""
     of = "actions" if rows["count"].min() == 1 else "classes"
     return summary(rows, ["count"], ["count"]).with_columns(pl.lit(of).alias("what"))
 
 
 @style.in_house_style
 def draw_counts(table: pl.DataFrame) -> Figure:
-    """Two panels, the gaps on logarithmic axes."""
+    """Draw two panels with the gaps on logarithmic axes."""
     figure = Figure(figsize=(12.4, 6.0))
     what, counts = table["what"][0], table["count"].unique().sort().to_list()
     rows = "rows of the chosen classes" if what == "classes" else None
@@ -139,7 +139,7 @@ SEVERITY_COLUMNS = ("drift", "severity")
 
 @style.in_house_style
 def draw_drift(table: pl.DataFrame) -> Figure:
-    """A row of panels per measure, a column per drift."""
+    """Draw a row of panels per measure, and a column per drift."""
     figure = Figure(figsize=(12.4, 11.2))
     k = table["n_actions"][0]
     style.headline(
@@ -181,18 +181,18 @@ FLAT_LOOKS = {
     "chance": (style.QUIET, (0, (1.2, 1.2))),
 }
 BEFORE_PLACE = -2.6
-"""Where the probabilities as given are drawn."""
+"""The round at which the probabilities as given are drawn."""
 
 
 def prepare_steps(rows: pl.DataFrame) -> pl.DataFrame:
-    """Means and deviations over splits by part, step, method and measure; kept: the folds' median."""
+    """Means and deviations over splits by part, step, method and measure; column kept: the folds' median."""
     kept = rows.select("split", "kept").unique()["kept"].median()
     return summary(rows, ["part"], ["part", "step"]).with_columns(pl.lit(kept).alias("kept"))
 
 
 @style.in_house_style
 def draw_steps(table: pl.DataFrame) -> Figure:
-    """A panel per measure; tested rows with bands over the splits, fitted rows dashed."""
+    """Draw a panel per measure: tested rows with bands over the splits, fitted rows dashed."""
     figure = Figure(figsize=(14.2, 5.6))
     style.headline(
         figure,
@@ -238,7 +238,7 @@ def _panel(axis: Axes, table: pl.DataFrame, measure: str) -> None:
         look: Any = {"va": "center", "fontsize": 8.5, "color": style.INK, "path_effects": style.HALO}
         style.near(axis, "as given", (BEFORE_PLACE, before), (8, 0), **look)
         gap_axis(axis)
-    # where the folds of the default end, on the line of the tested rows
+    # a dot on the line of the tested rows shows where the folds of the default end
     kept = float(table["kept"][0])
     means = table.filter(method="shrunk steps", part="test").sort("step")
     height = float(np.interp(kept, means["step"].to_numpy(), means["mean"].to_numpy()))

@@ -1,8 +1,8 @@
 """Pictures of single games in full: games that were played together, and the worst game of all.
 
-A film shows the bias table under attack: alpha(v) of every value v as the game goes on, and six frames of it.
-alpha(v) is the sum of (v - y) over the rounds charged to v: what is above the frequency of ones is in blue,
-what is below in orange. The sum of |alpha(v)| is what a certificate counts.
+A film shows the biases as the game goes on: alpha(v) of every value v, and six frames. alpha(v) is the sum of
+(v - y) over the rounds charged to v: values above the frequency of ones are blue, values below it are orange.
+A certificate counts the sum of |alpha(v)|.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from onlinecal.texts import number
 
 
 def of_games(numbers_of: Callable[[Game], pl.DataFrame]) -> Callable[[Sequence[Game]], pl.DataFrame]:
-    """What prepares the table of several games: forecaster, adversary, and the columns of `data` for each."""
+    """A function that prepares the table of several games: forecaster, adversary, and columns of numbers."""
     return lambda games: pl.concat(
         reliability_diagram.named(numbers_of(game), game.measured.forecaster, game.measured.adversary)
         for game in games
@@ -44,12 +44,12 @@ prepare_film = of_games(
         game.forecasts, game.outcomes, look_ahead=None if game.duel is None else game.duel.charged
     )
 )
-"""The last moment of each game is its end."""
+"""Prepares the biases of each game at moments up to its end."""
 
 
 @style.in_house_style
 def draw_film(table: pl.DataFrame) -> Figure:
-    """For each forecaster the bias of every value against the round, and below it six frames."""
+    """Draw for each forecaster the bias of every value against the round, and six frames below it."""
     names, against = table["forecaster"].unique(maintain_order=True).to_list(), table["adversary"][0]
     width, panel, strip, gap, above = 11.6, 3.0, 1.2, 0.98, 1.15
     top = above + len(names) * (panel + strip + gap) - 0.35
@@ -84,14 +84,14 @@ def draw_film(table: pl.DataFrame) -> Figure:
 
 
 def film_frames(film: pl.DataFrame) -> list[int]:
-    """The rounds of the six frames: one early, the others evenly up to the last."""
+    """The rounds of the six frames: an early one, and five evenly spread up to the last round."""
     rounds = film["round"].unique().sort().to_numpy()
     wanted = np.concatenate([[rounds[-1] / 25], np.linspace(0, rounds[-1], 6)[1:]])
     return sorted({int(rounds[np.argmin(np.abs(rounds - w))]) for w in wanted})
 
 
 def draw_frame(axis: Axes, frame: pl.DataFrame, limit: float) -> None:
-    """alpha(v) against v at one moment, and a mark at the forecast, with the cell that it is in."""
+    """Draw alpha(v) against v at one moment, with a mark at the forecast and at the cell that it is in."""
     value, low, high, bias = frame.select("value", "low", "high", "bias").to_numpy().T
     forecast = float(frame["forecast"][0])
     axis.grid(False)
@@ -122,11 +122,11 @@ GAME_PICTURES = {
     ),
     "filmstrip": Drawing(prepare_film, draw_film),
 }
-"""Of games in full."""
+"""The pictures of whole games, by name."""
 
 
 def write_games(games: Sequence[Game], folder: Path) -> list[Path]:
-    """Write results.csv, the pictures of `PICTURES` and trajectories; the files to look at."""
+    """Write results.csv, the pictures of `GAME_PICTURES` and trajectories; returns the files to look at."""
     written = [write_table(results_table([game.measured for game in games]), folder / "results.csv")]
     written += [picture.write(folder / name, games) for name, picture in GAME_PICTURES.items()]
     if (course := _trajectories(games, "rounds")) is not None:
@@ -137,7 +137,7 @@ def write_games(games: Sequence[Game], folder: Path) -> list[Path]:
 def write_simplex_games(
     games: Sequence[Game], shorter: Sequence[MeasuredMulticlass], folder: Path
 ) -> list[Path]:
-    """Write results.csv, with three classes simplex_triangle, with shorter games simplex_distance."""
+    """Write results.csv, simplex_triangle for three classes, and simplex_distance for shorter games."""
     measured = [*shorter, *(game.measured for game in games)]
     table = pl.DataFrame([line.record() for line in measured], infer_schema_length=None)
     written = [write_table(table, folder / "results.csv")]
@@ -151,7 +151,7 @@ def write_simplex_games(
 
 
 def _trajectories(games: Sequence[Game], *sizes: str) -> pl.DataFrame | None:
-    """Certificates and guarantees as the games went on; None where only recorded forecasts are."""
+    """Certificates and guarantees as the games went on; None if there are only recorded forecasts."""
     parts = [course_of(game.measured, sizes, game.duel) for game in games if game.duel is not None]
     return pl.concat(parts) if parts else None
 
@@ -160,11 +160,11 @@ WORST_COLOUR, FORECAST_COLOUR, WITNESS_COLOUR = style.OKABE_ITO[1], style.OKABE_
 
 
 def prepare_worst(enumeration: Enumeration) -> pl.DataFrame:
-    """A row per number of rounds t from 1 to T.
+    """A table with a row for each number of rounds t from 1 to T.
 
-    Columns forecaster, measure, draws; round t; the worst error of t rounds, its ratio to sqrt(t), its mean
-    over all sequences, the bound, the worst sequence; and outcome, forecast and calibrated witness in round t
-    of the worst game of T rounds.
+    The columns are forecaster, measure and draws; round t; the worst error of t rounds, its ratio to sqrt(t),
+    the mean error of all sequences, the bound, and the worst sequence; and outcome, forecast and calibrated
+    witness in round t of the worst game of T rounds.
     """
     outcomes = np.array([int(letter) for letter in enumeration.longest.sequence], dtype=np.uint8)
     player = players.create(enumeration.forecaster)
@@ -186,7 +186,7 @@ def prepare_worst(enumeration: Enumeration) -> pl.DataFrame:
 
 @style.in_house_style
 def draw_worst(table: pl.DataFrame) -> Figure:
-    """Left: the worst error against T beside the bounds. Right: the worst of the longest games."""
+    """Draw the worst error against T with the bounds (left), and the worst of the longest games (right)."""
     figure = Figure(figsize=(12.2, 5.3))
     left, right = figure.subplots(
         1, 2, gridspec_kw={"left": 0.065, "right": 0.985, "top": 0.76, "bottom": 0.11, "wspace": 0.38}

@@ -23,7 +23,7 @@ from onlinecal.simulations.plots.sweeps import draw_band, lines_of
 
 
 def prepare_distance(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:
-    """A row per game: forecaster, adversary, classes, rounds, lower, upper, certificate, guarantee."""
+    """A table with a row per game: forecaster, adversary, classes, rounds, bounds, certificate, guarantee."""
     table = pl.DataFrame([line.record() for line in measured], infer_schema_length=None)
     return table.select(
         "forecaster",
@@ -38,7 +38,7 @@ def prepare_distance(measured: Sequence[MeasuredMulticlass]) -> pl.DataFrame:
 
 @style.in_house_style
 def draw_simplex_distance(table: pl.DataFrame) -> Figure:
-    """The figure: log-log; bands are the brackets of the distance, thick lines certificates."""
+    """Draw errors against rounds, log-log: bands are brackets of the distance, thick lines certificates."""
     forecasters = table["forecaster"].unique(maintain_order=True).to_list()
     look = style.looks(forecasters)
     numbers = table["classes"].unique().sort().to_list()
@@ -88,7 +88,7 @@ def draw_simplex_distance(table: pl.DataFrame) -> Figure:
 
 
 def _write_theory(axis: Axes, part: pl.DataFrame, k: int, line_look: style.Look | None) -> None:
-    """The slope of the theory above the guarantee of `part`, and in the look of its line what that is."""
+    """Draw the theory's slope above the guarantee of `part`, and name the guarantee if a look is given."""
     rounds, values = part["rounds"].to_numpy(), part["guarantee"].to_numpy()
     if len(rounds) < 3:
         return
@@ -106,19 +106,19 @@ def _write_theory(axis: Axes, part: pl.DataFrame, k: int, line_look: style.Look 
 
 
 CLASS_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
-"""Where the three classes are on the page."""
+"""The places of the three classes on the page."""
 
 PAGE_LEFT, PAGE_RIGHT, PAGE_BOTTOM, PAGE_TOP = -0.06, 1.06, -0.1, 0.92
 """The part of the page that a panel shows."""
 
 N_PATH_MEANS, PATH_SHARE = 60, 10
-"""The path goes through the mean forecasts of so many stretches of the last 1/PATH_SHARE of the game."""
+"""The path joins the mean forecasts of N_PATH_MEANS stretches of the last 1/PATH_SHARE of the game."""
 
 COARSE_CELLS = 40
-"""Cells a side for forecasts that have none of their own."""
+"""The number of cells a side for forecasts without cells of their own."""
 
 LARGEST_BIAS = 0.75
-"""What is proven of the biases with three classes and without slack."""
+"""The proven bound on biases with three classes and without slack."""
 
 CELL_COLOURS = LinearSegmentedColormap.from_list("cells", ["#eef4f9", "#9cc4e0", "#0072B2", "#00304d"])
 POINT_COLOURS = LinearSegmentedColormap.from_list("biases", ["#ffffff", "#f5c96a", "#D55E00", "#5c1f00"])
@@ -126,12 +126,12 @@ PATH_COLOURS = LinearSegmentedColormap.from_list("path", ["#c9c9c9", style.INK])
 
 
 def prepare_triangle(games: Sequence[Game]) -> pl.DataFrame:
-    """The numbers to be drawn of every game with three classes.
+    """The numbers to be drawn for every game with three classes.
 
-    Columns forecaster, adversary, kind, p0, p1, p2, size, rounds, bias. A "cell" was announced so many
-    rounds; p is its barycentre and size its side, negative for a triangle on its point. Forecasts without a
-    look-ahead are put into cells of 1/COARSE. A "point" was charged so many rounds and ended with this
-    largest |bias|. A "path" is the mean of so many forecasts.
+    The columns are forecaster, adversary, kind, p0, p1, p2, size, rounds and bias. A "cell" was announced in
+    `rounds` rounds; p is its barycentre and size its side, which is negative for a triangle that stands on
+    its point. Forecasts without a look-ahead are put into cells of 1/COARSE_CELLS. A "point" was charged with
+    `rounds` rounds and ended with this largest |bias|. A "path" is the mean of `rounds` forecasts.
     """
     parts = []
     for game in games:
@@ -140,7 +140,7 @@ def prepare_triangle(games: Sequence[Game]) -> pl.DataFrame:
             continue
         ways = np.zeros((rounds, 3)) if game.duel is None else game.duel.charged - game.forecasts
         furthest = ways[np.arange(rounds), np.abs(ways).argmax(axis=1)]
-        # from the barycentre of a cell to a vertex it is twice as far in one class as in the others
+        # a vertex of a cell is twice as far from its barycentre in one class as in the others
         barycentres = furthest.all() and np.allclose(np.abs(ways).sum(axis=1), 2.0 * np.abs(furthest))
         barycentres &= np.allclose(np.median(np.abs(ways), axis=1), 0.5 * np.abs(furthest))
         if game.duel is None or not barycentres:
@@ -159,7 +159,7 @@ def prepare_triangle(games: Sequence[Game]) -> pl.DataFrame:
 
 @style.in_house_style
 def draw_triangle(table: pl.DataFrame) -> Figure:
-    """The figure: one triangle per forecaster."""
+    """Draw a triangle for each forecaster."""
     names = table["forecaster"].unique(maintain_order=True).to_list()
     columns = min(len(names), 2 if len(names) in (2, 4) else 3)
     rows = -(-len(names) // columns)
@@ -199,18 +199,18 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
 
 
 def _coarse(forecasts: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """The cells of 1/COARSE that forecasts are in: barycentres, sizes and how many forecasts."""
+    """The cells of 1/COARSE_CELLS that forecasts are in: barycentres, sizes and numbers of forecasts."""
     scaled = COARSE_CELLS * forecasts / forecasts.sum(axis=1, keepdims=True)
     corner = np.floor(scaled + 1e-9)
     left = np.rint(COARSE_CELLS - corner.sum(axis=1, keepdims=True))
-    # a forecast on a grid point belongs to a cell beside it
+    # a forecast on a grid point is put into a cell beside it
     corner -= (left == 0) * (np.arange(3) == corner.argmax(axis=1)[:, None])
     left = np.maximum(left, 1.0)
     return _different((corner + left / 3.0) / COARSE_CELLS, (3.0 - 2.0 * left[:, 0]) / COARSE_CELLS)
 
 
 def _different(cells: Floats, sizes: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """The different cells among those of all rounds, their sizes, and how many rounds each has."""
+    """The different cells among those of all rounds, their sizes, and the number of rounds of each."""
     distinct, number = np.unique(np.column_stack([cells, sizes]), axis=0, return_counts=True)
     return distinct[:, :3], distinct[:, 3], number
 
@@ -234,7 +234,7 @@ def _draw_triangle(
             ends[:, c], ends[0, c - 1], ends[1, c - 2] = fifth, 1 - fifth, 1 - fifth
             axis.plot(*(ends @ CLASS_CORNERS).T, color="#ececec", lw=0.6, zorder=0)
     axis.plot(*CLASS_CORNERS[[0, 1, 2, 0]].T, color=style.QUIET, lw=1.0, zorder=3, solid_joinstyle="round")
-    # small cells lie on top of the large ones of earlier grids
+    # small cells are drawn over the large ones of earlier grids
     cells = table.filter(pl.col("kind") == "cell").sort(pl.col("size").abs(), descending=True)
     sizes = cells["size"].to_numpy()
     turns = np.eye(3) - 1.0 / 3.0

@@ -1,7 +1,7 @@
-"""Figures of sweeps: measures against T, certificates as the games go on, how fast each error grows with T.
+"""Figures of sweeps: measures against T, certificates as the games go on, and how fast errors grow with T.
 
-The first two have a panel per forecaster and a line per adversary. Growth is shown against one adversary, and
-as the exponents of a whole sweep in a table.
+The first two have a panel per forecaster and a line per adversary. The figure `landscape` shows growth with a
+panel per adversary, and `matrix` shows the exponents of a whole sweep as a table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from onlinecal.simulations.sweeps.results import (
 
 @dataclass(frozen=True)
 class TheoryCurve:
-    """A curve of the theory: what it is called, its value at T, and where along it its name is written."""
+    """A curve of the theory: its name, its value at T, and the place along it where the name is written."""
 
     label: str
     value: Callable[[float], float]
@@ -48,10 +48,10 @@ LINEAR_CURVE = TheoryCurve("T/2", lambda T: T / 2)
 
 
 def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: pl.Expr) -> pl.DataFrame:
-    """Per forecaster, adversary and rounds, columns line, low, high, seeds, and more.
+    """A table with columns line, low, high, seeds and more for each forecaster, adversary and rounds.
 
-    Of one game the line is `upper` and the band reaches from `lower` to it. Of several seeds the line is the
-    median of `upper`, the band reaches from the smallest to the largest.
+    For a single game the line is `upper` and the band reaches from `lower` to it. For several seeds the line
+    is the median of `upper`, and the band reaches from its smallest to its largest value.
     """
     is_one_game = pl.len() == 1
     return results.group_by("forecaster", "adversary", "rounds", maintain_order=True).agg(
@@ -64,7 +64,7 @@ def over_seeds(results: pl.DataFrame, upper: str, lower: str, *more: pl.Expr) ->
 
 
 def bands_mean(table: pl.DataFrame, one_seed: str) -> str:
-    """What lines and bands are, for the line below the headline."""
+    """The words below the headline that say what lines and bands are."""
     seeds = int(style.highest(table["seeds"]))
     if seeds == 1:
         return one_seed
@@ -74,7 +74,7 @@ def bands_mean(table: pl.DataFrame, one_seed: str) -> str:
 def bound_curve(
     spec: str, begin: str = "its bound", end: str = "", times: float = 1.0, below: bool = False
 ) -> tuple[TheoryCurve, ...]:
-    """The bound of a forecaster, so many times, as the strong curve of its panel; none if there is none."""
+    """The bound of a forecaster, multiplied by `times`, as the strong curve of its panel; none without it."""
     player = players.create(spec)
     if player.bound(1) is None:
         return ()
@@ -85,14 +85,14 @@ def bound_curve(
 
 
 def distance_curves(spec: str) -> Sequence[TheoryCurve]:
-    """The forecaster's own bound, the paper's, and the rate that no forecaster can beat everywhere."""
+    """Curves of the forecaster's own bound, the paper's, and the rate that no forecaster can always beat."""
     own = players.create(spec).bound(10**6)
     crowded = own is not None and own < PAPER_CURVE.value(10**6) < 1.5 * own
     return (LOWER_CURVE, PAPER_CURVE, *bound_curve(spec, below=crowded or spec == "sign"))
 
 
 def draw_band(axis: Axes, games: pl.DataFrame, look: style.Look, alpha: float, **style: Any) -> float:
-    """A line against T and its band, as faint as alpha says; where the line ends."""
+    """Draw a line against T and its band with this opacity; returns the value at which the line ends."""
     rounds, line, low, high = games.select("rounds", "line", "low", "high").to_numpy().T
     axis.fill_between(rounds, low, high, color=look.colour, alpha=alpha, lw=0)
     style = {"color": look.colour, "ls": look.dashes, "marker": look.marker, **style}
@@ -102,12 +102,12 @@ def draw_band(axis: Axes, games: pl.DataFrame, look: style.Look, alpha: float, *
 
 @dataclass(frozen=True)
 class AgainstRounds:
-    """A figure of one measure: a panel per forecaster, log-log; a band is its bracket, or other seeds.
+    """A figure of one measure, log-log, with a panel per forecaster; bands are brackets, or several seeds.
 
-    `axis` is what the vertical axis says, `upper` and `lower` are columns of results, see `over_seeds`. The
-    first of the `titles` is for games that all had a proven bound. `below` says what lines are if there is
-    one seed, and what else is to be said. So many `times` the bound on the distance is a bound on the
-    measure; None: none is kept. `lifted`: less than half a round is lifted to it.
+    `axis` labels the vertical axis; `upper` and `lower` are columns of results, see `over_seeds`. The first
+    of the `titles` is for games that all had a proven bound. `below` has the words for lines of one seed, and
+    further words. `times` the bound on the distance is a bound on the measure; with None the table has no
+    bounds. With `lifted`, values below half a round are drawn at half a round.
     """
 
     axis: str
@@ -120,14 +120,14 @@ class AgainstRounds:
     lifted: bool = False
 
     def prepare(self, results: pl.DataFrame) -> pl.DataFrame:
-        """Columns as of `over_seeds`, and `bound`, null where nothing is proven."""
+        """A table with the columns of `over_seeds`, and `bound`, which is null if nothing is proven."""
         bound = [] if self.times is None else [pl.col("bound").first().cast(pl.Float64) * self.times]
         table = over_seeds(results, self.upper, self.lower, *bound)
         return table.with_columns(pl.col("line", "low", "high").clip(LEAST_ERROR if self.lifted else None))
 
     @style.in_house_style
     def draw(self, table: pl.DataFrame) -> Figure:
-        """The figure."""
+        """Draw the figure."""
         proven = "bound" not in table.columns or table["bound"].null_count() == 0
         one_seed, more = self.below
         below = bands_mean(table, one_seed) + more
@@ -161,7 +161,7 @@ class AgainstRounds:
 def lines_of(
     table: pl.DataFrame, panel: str, key: str = "forecaster", by: str = "adversary"
 ) -> list[tuple[str, pl.DataFrame]]:
-    """The rows of one panel, those of each line by its name."""
+    """The lines of one panel: their names and their rows."""
     games = table.filter(pl.col(key) == panel).group_by(by, maintain_order=True)
     return [(str(names[0]), part) for names, part in games]
 
@@ -169,7 +169,7 @@ def lines_of(
 def forecaster_panels(
     table: pl.DataFrame, title: str, below: str
 ) -> tuple[Figure, dict[str, Axes], dict[str, style.Look]]:
-    """A panel per forecaster by its spec, and a look per adversary."""
+    """A figure, a panel for each forecaster by its spec, and a look for each adversary."""
     specs, against = (
         table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
     )
@@ -180,7 +180,7 @@ def forecaster_panels(
 
 
 def draw_curve(axis: Axes, curve: TheoryCurve, left: float, right: float) -> None:
-    """A curve of the theory with its label along it, near the left end."""
+    """Draw a curve of the theory with its label along it."""
     rounds = np.geomspace(left, right, 100)
     values = [curve.value(math.ceil(T)) for T in rounds]
     colour, dashes, width, zorder = (style.INK, "-", 2.0, 4) if curve.strong else (style.QUIET, "--", 1.1, 2)
@@ -203,7 +203,7 @@ def prepare_trajectories(trajectories: pl.DataFrame) -> pl.DataFrame:
 
 @style.in_house_style
 def draw_trajectories(table: pl.DataFrame) -> Figure:
-    """A panel per forecaster: a line per adversary, the guarantee in black."""
+    """Draw a panel per forecaster with a line per adversary, and the guarantee in black."""
     figure, axes, look = forecaster_panels(
         table,
         "At every moment of a game the forecaster can prove how calibrated it has been",
@@ -298,10 +298,10 @@ FLOOR_NOTE = "Errors below half a round count as half a round."
 def prepare_landscape(
     results: pl.DataFrame, measure: str = "distance", adversary: str | None = None
 ) -> pl.DataFrame:
-    """Columns adversary, forecaster, rounds, measure, line, low, high, seeds, exponent, standard_error.
+    """A table: adversary, forecaster, rounds, measure, line, low, high, seeds, exponent, standard_error.
 
-    Lines and bands as in `over_seeds`, with errors below half a round lifted to it. ValueError for an unknown
-    measure, an adversary that has not played, or a single T.
+    Lines and bands are as in `over_seeds`, with errors of at least half a round. Raises ValueError for an
+    unknown measure, an adversary that has not played, or a single T.
     """
     check_growth(results, "landscape", measure)
     played = results["adversary"].unique(maintain_order=True).to_list()
@@ -327,7 +327,7 @@ def prepare_landscape(
 
 @style.in_house_style
 def draw_landscape(table: pl.DataFrame) -> Figure:
-    """A panel per adversary, a line per forecaster, whose exponent stands beside its name."""
+    """Draw a panel per adversary with a line per forecaster, whose exponent stands beside its name."""
     adversaries = table["adversary"].unique(maintain_order=True).to_list()
     look = style.looks(table["forecaster"].unique(maintain_order=True).to_list())
     longest = max(look, key=len)
@@ -341,7 +341,7 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
         f"{bands_mean(table, '')} Dashed: powers of T. {FLOOR_NOTE}".strip(),
     )
     rounds = table["rounds"]
-    # room on the left for the names of the powers
+    # the names of the powers stand on the left
     left, right = style.lowest(rounds) / 2.2, style.highest(rounds) * 1.12
     bottom, top = style.lowest(table["low"]), style.highest(table["high"])
     for adversary, axis in zip(adversaries, axes, strict=True):
@@ -359,7 +359,7 @@ def draw_landscape(table: pl.DataFrame) -> Figure:
 
 
 def _guide(axis: Axes, left: float, right: float, top: float) -> None:
-    """Powers of T, quiet behind everything, named near the left end."""
+    """Draw powers of T, pale and behind everything, with their names near the left end."""
     for exponent, (_, name) in KNOWN_POWERS.items():
         ends = [left, right]
         axis.plot(ends, [x**exponent for x in ends], color=style.QUIET, lw=0.8, ls=(0, (5, 4)), zorder=1)
@@ -369,7 +369,7 @@ def _guide(axis: Axes, left: float, right: float, top: float) -> None:
 
 
 def check_growth(results: pl.DataFrame, figure: str, measure: str) -> None:
-    """ValueError for an unknown measure, and for a single number of rounds, which says nothing of growth."""
+    """Refuse an unknown measure, and games that all have the same number of rounds, which show no growth."""
     if measure not in FITTED_MEASURES:
         raise ValueError(f"unknown measure {measure!r}; known: {', '.join(FITTED_MEASURES)}")
     if results["rounds"].n_unique() < 2:
@@ -396,12 +396,12 @@ EXPONENT_ANCHORS = (
     (2 / 3, "#f6b56a"),
     (1.0, "#a8410a"),
 )
-"""Blue below 1/2, white there, orange above: told apart by everyone, and dark only at both ends."""
+"""Blue below 1/2, white at it, orange above: everyone can tell them apart, and only both ends are dark."""
 
 EXPONENT_COLOURS = LinearSegmentedColormap.from_list("exponents", EXPONENT_ANCHORS)
 
 CELL_WIDTH, CELL_HEIGHT = 0.62, 0.42
-"""Of a cell, inches."""
+"""The size of a cell in inches."""
 
 
 def prepare_matrix(results: pl.DataFrame, measure: str = "distance") -> pl.DataFrame:
@@ -412,7 +412,7 @@ def prepare_matrix(results: pl.DataFrame, measure: str = "distance") -> pl.DataF
 
 @style.in_house_style
 def draw_matrix(table: pl.DataFrame) -> Figure:
-    """A cell per pair: the exponent, smaller its standard error, on the colour of the exponent."""
+    """Draw a cell per pair, in the colour of the exponent, with the exponent and its standard error."""
     rows, columns = (
         table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
     )
@@ -466,21 +466,21 @@ SWEEP_FIGURES = {
 """The figures of a sweep by name. All but trajectories are prepared from its table of results."""
 
 GROWTH_FIGURES = ("landscape", "matrix")
-"""Those of them that need more than one T."""
+"""The figures that need more than one T."""
 
 
 def figure_of(name: str) -> Drawing:
-    """What prepares and draws a figure of a sweep; ValueError lists those there are."""
+    """The figure of a sweep with this name; ValueError lists those there are."""
     if name not in SWEEP_FIGURES:
         raise ValueError(f"unknown figure {name!r}; known: {', '.join(SWEEP_FIGURES)}")
     return SWEEP_FIGURES[name]
 
 
 class SweepPictures(NamedTuple):
-    """The results in a sweep's folder, where the pictures go, and which of `FIGURES` are wanted.
+    """The results in a sweep's folder, to which pictures are written, and the wanted ones of `SWEEP_FIGURES`.
 
-    `measure` and `adversary` are what `landscape` and `matrix` show, and against whom `landscape` does; both
-    become part of the name. None: the distance, and against everyone.
+    `landscape` and `matrix` show `measure`, by default the distance, and `landscape` shows `adversary`, by
+    default all of them. Both become part of the file's name.
     """
 
     folder: Path
@@ -498,7 +498,7 @@ class SweepPictures(NamedTuple):
         adversary: str | None = None,
         load: Sequence[Path] = (),
     ) -> SweepPictures:
-        """Read the results in a folder, and load the files of one's own that were played, and those given.
+        """Read the results in a folder; load the files of one's own that the sweep had loaded, and `load`.
 
         Without names all figures that these results can show are wanted.
 
@@ -507,7 +507,7 @@ class SweepPictures(NamedTuple):
         FileNotFoundError
             If there are no results, or a file to be loaded is missing.
         ValueError
-            For unknown figures, and a measure or an adversary that none of them heeds.
+            For unknown figures, and for a measure or an adversary that none of the figures uses.
         """
         for name in names:
             figure_of(name)
@@ -517,13 +517,13 @@ class SweepPictures(NamedTuple):
         usual = [name for name in SWEEP_FIGURES if grows or name not in GROWTH_FIGURES]
         wanted = list(dict.fromkeys(names or usual))
         if measure is not None and not set(wanted) & set(GROWTH_FIGURES):
-            raise ValueError("--measure is for the figures landscape and matrix")
+            raise ValueError(f"--measure needs --figure landscape or matrix, got {', '.join(wanted)}")
         if adversary is not None and "landscape" not in wanted:
-            raise ValueError("--adversary is for the figure landscape")
+            raise ValueError(f"--adversary needs --figure landscape, got {', '.join(wanted)}")
         return cls(folder, results, wanted, measure, adversary)
 
     def draw(self, name: str) -> Path:
-        """Draw one of them into the folder: the PNG's path; ValueError if it cannot show what is wanted."""
+        """Draw one of the figures into the folder and return the PNG's path; ValueError if that cannot be."""
         options = {"landscape": ("measure", "adversary"), "matrix": ("measure",)}.get(name, ())
         chosen = {option: getattr(self, option) for option in options if getattr(self, option) is not None}
         table = read_table(self.folder, name) if name == "trajectories" else self.results

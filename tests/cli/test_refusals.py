@@ -53,7 +53,7 @@ WRONG = [
     ("evaluate", "Missing argument 'STREAM"),
     ("evaluate Phisching", "did you mean 'Phishing'?"),
     ("evaluate Phishing --rounds 99999", "at most the 1250"),
-    ("evaluate Phishing --outcome y", "need a file: there is no file Phishing"),
+    ("evaluate Phishing --outcome y", "options for columns need a file, got Phishing"),
     ("evaluate Phishing --buckets some", "at least 1 or 'auto', got 'some'"),
     ("evaluate flip --model tree", "--model needs features"),
     ("simulate --adversary coi", "unknown adversary 'coi'; did you mean 'coin'? Known: alternating"),

@@ -107,7 +107,7 @@ def test_sweep_then_plot(grid, tmp_path):
     again = run("sweep", grid, "--out", out, "--jobs", 1, "--format", "csv")
     assert "0 played, 4 were there already" in again.stdout
     refusal = refused("plot", out, "--figure", "distance", "--measure", "ece")
-    assert "--measure is for the figures landscape and matrix" in refusal
+    assert "--measure needs --figure landscape or matrix, got" in refusal
     assert "Every bound held." in run("plot", out, "--figure", "distance").stdout
     assert [path.name for path in out.glob("*.png")] == ["distance.png"]
     # no file but the results is looked at

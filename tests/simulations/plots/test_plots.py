@@ -123,7 +123,7 @@ def test_measure_and_adversary_become_part_of_the_name(swept):
     for given, words in (
         (([], None, "coins"), "no adversary 'coins' in these results; there are coin, threshold"),
         (([], "loss"), "unknown measure 'loss'; known: distance, ece, certificate"),
-        ((["matrix"], None, "coin"), "--adversary is for the figure landscape"),
+        ((["matrix"], None, "coin"), "--adversary needs --figure landscape, got matrix"),
         ((["pie"],), "unknown figure 'pie'; known: distance, ece"),
     ):
         with pytest.raises(ValueError, match=words):
