@@ -123,7 +123,8 @@ def answer_topic(
     """Answer what comes until a signal; answers of a batch are on their way while the next one is judged."""
     under_way: TopicAnswers | None = None
     for answers in feed.unsent():
-        writer.send(answers)
+        if not writer.send(answers, stop):
+            return
         under_way = answers
     due = 0.0
     while not stop:
@@ -138,7 +139,8 @@ def answer_topic(
                 if not writer.wait(stop):
                     return
                 feed.sent(under_way)
-            writer.send(answers)
+            if not writer.send(answers, stop):
+                return
             under_way = answers
         elif under_way is not None and writer.has_sent_all():
             feed.sent(under_way)
@@ -264,6 +266,7 @@ class Writer:
 
     def __init__(self, brokers: str, topic: str, width: int, given: Mapping[str, str]) -> None:
         self._topic, self._width, self._failed = topic, width, list[KafkaError]()
+        self._until: float | None = None
         kept = {"delivery.report.only.error": True, "error_cb": lambda _: None}
         self._producer = made(Producer, brokers, {**WRITING, **given, **kept})
 
@@ -278,8 +281,8 @@ class Writer:
         if error is not None:
             self._failed.append(error)
 
-    def send(self, answers: TopicAnswers) -> None:
-        """Send answers, which are on their way then."""
+    def send(self, answers: TopicAnswers, stop: Stop) -> bool:
+        """Send answers, which are on their way then; False if a stop could not wait until there was room."""
         produce, topic, width, note = self._producer.produce, self._topic, self._width, self._note
         ids = [answer.id for answer in answers.answers]
         for id, (key, value) in zip(ids, answers.messages, strict=True):
@@ -289,8 +292,11 @@ class Writer:
                     produce(topic, value, key, partition, note)
                     break
                 except BufferError:
+                    if self._is_over(stop):
+                        return False
                     self._producer.poll(WAIT)
                     self._check()
+        return True
 
     def has_sent_all(self) -> bool:
         """Whether everything has arrived; OSError if something cannot."""
@@ -300,14 +306,17 @@ class Writer:
 
     def wait(self, stop: Stop) -> bool:
         """Wait until everything has arrived; False if it has not when there was time enough for a stop."""
-        until: float | None = None
         while not self.has_sent_all():
+            if self._is_over(stop):
+                return False
             self._producer.flush(WAIT)
-            if stop:
-                until = until or time.monotonic() + PATIENCE
-                if time.monotonic() > until:
-                    return False
         return True
+
+    def _is_over(self, stop: Stop) -> bool:
+        """Whether a stop has waited long enough."""
+        if stop and self._until is None:
+            self._until = time.monotonic() + PATIENCE
+        return self._until is not None and time.monotonic() > self._until
 
     def _check(self) -> None:
         if self._failed:

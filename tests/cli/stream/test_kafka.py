@@ -17,9 +17,11 @@ from collections import Counter
 from contextlib import closing
 from functools import partial
 from itertools import count
+from operator import itemgetter
 from urllib.request import urlopen
 
 import pytest
+from msgspec.structs import replace
 
 from onlinecal.engine import Engine, Outcome, Query, Settled, TopicAnswers, read_report
 from tests.cli.stream.cluster import Cluster, kafka, place_of, stopped_after
@@ -318,9 +320,10 @@ def test_answers_that_cannot_be_delivered_end_it_and_stay_in_the_ledger(cluster,
 
     _, answers = topics
     with Writer(cluster.address, answers, 1000, {}) as writer:
-        sent = (settled(f"q{number}") for number in range(100))
+        answers = TopicAnswers(1, 100 * [(b"settled q", b"{}")], [Settled(f"q{one}") for one in range(100)])
+        assert writer.send(answers, None)
         with pytest.raises(OSError, match=r"answers cannot be delivered to topic 'answers-.*start again"):
-            writer.wait(any(map(writer.send, sent)))
+            writer.wait(None)
 
 
 def test_a_stop_does_not_wait_for_a_cluster_that_is_gone(monkeypatch):
@@ -330,11 +333,11 @@ def test_a_stop_does_not_wait_for_a_cluster_that_is_gone(monkeypatch):
     cluster = Cluster()
     cluster.create("answers")
     with ours.Writer(cluster.address, "answers", 4, {}) as writer:
-        writer.send(settled("q1"))
+        writer.send(settled("q1"), None)
         assert writer.wait(stop=None)
         cluster.close()
         del cluster
-        writer.send(settled("q2"))
+        writer.send(settled("q2"), None)
         began = time.monotonic()
         assert not writer.wait(stop=True)
         assert time.monotonic() - began < 5.0
@@ -342,6 +345,27 @@ def test_a_stop_does_not_wait_for_a_cluster_that_is_gone(monkeypatch):
 
 def settled(id):
     return TopicAnswers(1, [(f"settled {id}".encode(), b"{}")], [Settled(id)])
+
+
+def test_more_answers_than_the_client_has_room_for_are_sent_all_the_same(
+    cluster, topics, asked, ledger, monkeypatch
+):
+    from onlinecal.cli.stream import kafka as ours
+
+    monkeypatch.setitem(ours.WRITING, "queue.buffering.max.messages", 10)
+    events, answers = topics
+    cluster.send(events, late(100).splitlines())
+    assert answered(cluster, answers, 180, asked, "--quiet").exit_code == 0
+    assert cluster.end(answers) == 180
+    # where there is no cluster any more, a stop does not wait for room
+    monkeypatch.setattr(ours, "PATIENCE", 0.3)
+    gone = Cluster()
+    gone.create("answers")
+    with ours.Writer(gone.address, "answers", 4, {}) as writer:
+        gone.close()
+        del gone
+        full = TopicAnswers(1, 100 * [(b"settled q", b"{}")], 100 * [Settled("q")])
+        assert not writer.send(full, True)
 
 
 def rounds_of(ledger):
@@ -381,20 +405,33 @@ def killed(cluster, topics, ledger, kills, rng):
         assert process.returncode == (0 if number == kills else -signal.SIGKILL), said
 
 
+def with_early_outcomes(events, rng):
+    """The events, a tenth of whose outcomes come right before their queries."""
+    first = {one["id"]: i for i, one in reversed([*enumerate(events)]) if one["type"] == "query"}
+    early = {i for i, one in enumerate(events) if one["type"] == "outcome" and rng.random() < 0.1}
+    places = [(first[one["id"]] - 0.5 if i in early else i, one) for i, one in enumerate(events)]
+    return [one for _, one in sorted(places, key=itemgetter(0))]
+
+
+@pytest.mark.parametrize("park", [0, 100_000])
 @pytest.mark.parametrize("kills", [1, pytest.param(100, marks=pytest.mark.slow)])
-def test_a_command_that_is_killed_answers_all_and_counts_once(cluster, topics, ledger, tmp_path, kills):
+def test_a_command_that_is_killed_answers_all_and_counts_once(cluster, topics, ledger, tmp_path, kills, park):
     """By id and type every answer is there, as an undisturbed engine gives it, and none is another one."""
     events, answers = topics
+    config = replace(CONFIG, park=park)
     given = script(kills, 200 + 60 * kills, 24)
+    if park:
+        given = with_early_outcomes(given, random.Random(kills))
     lines = [json.dumps(one).encode() for one in given]
     keys = {one["id"]: one["key"] for one in given if "key" in one}
     cluster.send(events, lines, place_of(keys))
-    Engine(ledger, CONFIG).close()
-    with Engine(tmp_path / "undisturbed.db", CONFIG) as engine:
+    Engine(ledger, config).close()
+    with Engine(tmp_path / "undisturbed.db", config) as engine:
         wanted = {(f"{one['type']} {one['id']}", line) for line in
                   engine.handle_lines(b"\n".join(lines)).splitlines()
                   for one in [json.loads(line)]}  # fmt: skip
-        total = engine.total()
+        total, parked = engine.total(), engine.overview().parking
+    assert bool(parked.parked) == bool(park)
     for _ in killed(cluster, topics, ledger, kills, random.Random(kills)):
         end = time.monotonic() + 120.0
         while {(key.decode(), value) for _, _, key, value in cluster.read(answers)} != wanted:
@@ -408,6 +445,7 @@ def test_a_command_that_is_killed_answers_all_and_counts_once(cluster, topics, l
     assert is_sound(ledger)
     with Engine(ledger) as engine:
         assert engine.kept() == []
+        assert engine.overview().parking == parked
         assert sum(one.position for one in engine.inputs()) == len(lines)
         # nothing is there that the same events would change
         assert engine.handle([Query("new", "plain/0"), Outcome("new", 1)])[1].id == "new"
