@@ -91,8 +91,8 @@ oc.chance_level(p, "ace")  # error: arg-type
 measures.lp_calibration_interval(table, y, method="jackknife")  # error: arg-type
 oc.CalibrationMonitor(resolution=100).update(0.5, None)  # error: arg-type
 
-axes: Axes = plots.reliability(p, y, bins=4, label="mine")
-biases: DataFrame = plots.running_biases_data(p, y, rounds=[1, 4], bins=2)
+axes: Axes = plots.reliability(p, y, bins=4, label="mine").ax
+biases: DataFrame = plots.running_biases(p, y, ax=axes, rounds=[1, 4], bins=2).table
 
 with engine.Engine(Path("ledger"), engine.EngineConfig(default=engine.KeyConfig(kind="simplex"))) as opened:
     answer = opened.query("1", "key", hint=0.4)

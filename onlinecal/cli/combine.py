@@ -89,10 +89,10 @@ def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]
     """Write the rows with the new column and the weights, the report, and the picture of the weights."""
     import polars as pl
 
-    from onlinecal.plots import model_weights_data
+    from onlinecal.plots.over_rounds import model_weights_table
     from onlinecal.plots.style import drawn, write_figure
 
-    shares = model_weights_data(result.weights, result.names)
+    shares = model_weights_table(result.weights, result.names)
     weights = {f"weight_{name}": result.weights[:, i] for i, name in enumerate(result.names)}
     columns = rounds.frame.with_columns(**{COMBINED: result.probabilities, **weights})
     scores = [{"model": name, **asdict(one)} for name, one in result.report().models.items()]

@@ -176,14 +176,19 @@ def write(rounds: Rounds, columns: Sequence[Column], folder: Path) -> list[Path]
     """Write results.csv (sums), reliability and transport, each picture beside a CSV of its numbers."""
     import polars as pl
 
-    from onlinecal.plots import reliability_data, transport_data
-    from onlinecal.plots.reliability_diagram import named, reliability_panels, transport_panels
+    from onlinecal.plots.reliability_diagram import (
+        named,
+        reliability_panels,
+        reliability_table,
+        transport_panels,
+        transport_table,
+    )
     from onlinecal.plots.style import write_figure
 
     y, told = rounds.outcomes, list(zip(rounds.forecasts.items(), columns, strict=True))
-    shown = pl.concat([named(reliability_data(p, y), name, rounds.name) for (name, p), _ in told])
+    shown = pl.concat([named(reliability_table(p, y), name, rounds.name) for (name, p), _ in told])
     moved = pl.concat(
-        [named(transport_data(p, y, witness=one.witness), name, rounds.name) for (name, p), one in told]
+        [named(transport_table(p, y, witness=one.witness), name, rounds.name) for (name, p), one in told]
     )
     return [
         write_table(pl.DataFrame([one.line() for one in columns]), folder / "results.csv"),

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from onlinecal.measures.decision.losses import check_losses, loss_norms
 from onlinecal.measures.decision.losses import decision_losses as average_losses
 from onlinecal.plots import style
+from onlinecal.plots.style import Picture
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.tables.columns import check_labelled_rows
 
@@ -23,11 +24,11 @@ def decision_losses(
     probabilities: ArrayLike,
     labels: ArrayLike,
     losses: ArrayLike | None = None,
-    ax: Axes | None = None,
     *,
+    ax: Axes | None = None,
     color: str | None = None,
     label: str | None = None,
-) -> Axes:
+) -> Picture:
     """Draw what decisions cost beyond what was predicted, a dot for each loss table.
 
     For each loss the action with the least expected loss is taken in every row. A dot above the line: these
@@ -53,8 +54,10 @@ def decision_losses(
 
     Returns
     -------
-    Axes
-        Those drawn on.
+    Picture
+        Its table has a row for each loss: loss (its number), predicted and true, averages over rows,
+        divided by the loss's norm, the largest of its actions' Euclidean lengths. A loss of zeros is
+        not divided.
 
     Raises
     ------
@@ -62,26 +65,24 @@ def decision_losses(
         Bad probabilities, labels or losses, by name and value, before anything is drawn.
 
     """
-    table = decision_losses_data(probabilities, labels, losses)
+    table = decision_losses_table(probabilities, labels, losses)
+    style.check_colour(color)
     ax = style.axes_or_new(ax, (5.4, 4.4))
+    colour = color or style.next_colour(ax)
     reach = max(1.1 * style.highest((table["true"] - table["predicted"]).abs()), 1e-9)
     reach = reach if not style.histories(ax, DECISIONS_KIND) else max(reach, ax.get_ylim()[1])
-    draw_losses(ax, table, color or style.next_colour(ax), reach, label)
+    draw_losses(ax, table, colour, reach, label)
     title = "What decisions cost beyond what was predicted"
     if label is None:
         title += "\n" + ", ".join(loss_gaps(table))
     style.describe(ax, "", "", title, label is not None)
-    return ax
+    return Picture(ax, table)
 
 
-def decision_losses_data(
+def decision_losses_table(
     probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike | None = None
 ) -> pl.DataFrame:
-    """The numbers of the picture, a row for each loss: columns loss (its number), predicted, true.
-
-    They are averages over rows, divided by the loss's norm, the largest of its actions' Euclidean lengths (a
-    loss of zeros is not divided). Arguments and errors are as in `decision_losses`.
-    """
+    """The numbers that `decision_losses` draws; its arguments, columns and errors."""
     rows, numbers = check_labelled_rows(probabilities, labels)
     tables = check_losses(gaussian_losses(3, rows.shape[1]) if losses is None else losses, rows.shape[1])
     norms = loss_norms(tables)
@@ -93,13 +94,13 @@ def decision_losses_data(
 
 
 def loss_gaps(table: pl.DataFrame) -> tuple[str, str]:
-    """The mean and the worst gap in a table of `decision_losses_data`, in words."""
+    """The mean and the worst gap in a table of `decision_losses_table`, in words."""
     gaps = (table["true"] - table["predicted"]).abs().to_numpy()
     return f"mean gap {gaps.mean():.4f}", f"worst gap {gaps.max():.4f}"
 
 
 def draw_losses(axis: Axes, table: pl.DataFrame, color: str, reach: float, label: str | None = None) -> None:
-    """Draw a table of `decision_losses_data` on an axis from -reach to reach."""
+    """Draw a table of `decision_losses_table` on an axis from -reach to reach."""
     axis.set_ylim(-reach, reach)
     if not style.histories(axis, DECISIONS_KIND):
         axis.axhline(0, color=style.INK, lw=1.0, zorder=2)

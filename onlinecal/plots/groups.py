@@ -20,6 +20,7 @@ from onlinecal.measures.groups import multicalibration_report
 from onlinecal.measures.lp.errors import checked, sums_of_level_sets
 from onlinecal.measures.lp.level_sets import levels_of, number_level_sets
 from onlinecal.plots import style
+from onlinecal.plots.style import Picture
 from onlinecal.recalibration.groups.maker import GroupMaker, GroupRepair, holds_categories
 from onlinecal.tables.columns import (
     check_probabilities,
@@ -38,13 +39,13 @@ def group_mean_biases(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     groups: ArrayLike,
-    ax: Axes | None = None,
     *,
+    ax: Axes | None = None,
     after: ArrayLike | None = None,
     names: Sequence[str] | None = None,
     shown: int = SHOWN_GROUPS,
     confidence: float = 0.95,
-) -> Axes:
+) -> Picture:
     """Draw mean forecast minus frequency of outcome 1 inside each group, before and after a recalibration.
 
     A dot right of the middle means that the group was forecast too high. The line through it is Wilson's
@@ -75,8 +76,11 @@ def group_mean_biases(
 
     Returns
     -------
-    Axes
-        Those drawn on.
+    Picture
+        Its table has a row for each group that has rounds, the most surely wrong first; all of them,
+        whatever `shown` is. The columns are group, rows, frequency, bias (mean forecast - frequency),
+        low and high (the ends of its interval). If there is an `after`, the columns before, low_before,
+        high_before, after, low_after and high_after take the place of bias, low and high.
 
     Raises
     ------
@@ -85,17 +89,18 @@ def group_mean_biases(
         anything is drawn.
 
     """
-    table = group_mean_biases_data(
+    table = group_mean_biases_table(
         forecasts, outcomes, groups, after=after, names=names, confidence=confidence
-    ).head(check_count(shown, "shown"))
-    ax = style.axes_or_new(ax, (7.0, 1.5 + 0.3 * len(table)))
-    draw_means(ax, table)
+    )
+    drawn = table.head(check_count(shown, "shown"))
+    ax = style.axes_or_new(ax, (7.0, 1.5 + 0.3 * len(drawn)))
+    draw_means(ax, drawn)
     title = "How far each group's forecasts are from what happened"
     style.describe(ax, "mean forecast − frequency", "", title, after is not None)
-    return ax
+    return Picture(ax, table)
 
 
-def group_mean_biases_data(
+def group_mean_biases_table(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     groups: ArrayLike,
@@ -104,12 +109,7 @@ def group_mean_biases_data(
     names: Sequence[str] | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """The numbers of the picture: a row for each group that has rounds, the most surely wrong first.
-
-    The columns are group, rows, frequency, bias (mean forecast - frequency), low and high (the ends of its
-    interval). If there is an `after`, the columns before, low_before, high_before, after, low_after and
-    high_after take the place of bias, low and high. Arguments and errors are as in `group_mean_biases`.
-    """
+    """The numbers that `group_mean_biases` draws; its arguments, columns and errors."""
     repaired = _with_rounds(_rows(forecasts, outcomes, groups, after, 1, names))
     rows, frequency = repaired["count"].to_numpy(), repaired["outcome"].to_numpy()
     low, high = style.wilson_interval(frequency * rows, rows, confidence)
@@ -216,7 +216,7 @@ def _values(table: pl.DataFrame, alone: str) -> dict[str, Floats]:
 
 
 def draw_means(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw rows of a table of `group_mean_biases_data`, the first on top."""
+    """Draw rows of a table of `group_mean_biases_table`, the first on top."""
     values, apart = _values(table, "bias"), 0.14
     heights = draw_dumbbells(axis, table["group"].to_list(), table, values, apart)
     axis.axvline(0.0, color=style.INK, lw=1.0, zorder=1)
@@ -232,13 +232,13 @@ def group_biases(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     groups: ArrayLike,
-    ax: Axes | None = None,
     *,
+    ax: Axes | None = None,
     after: ArrayLike | None = None,
     n_levels: int | None = 20,
     names: Sequence[str] | None = None,
     shown: int = SHOWN_GROUPS,
-) -> Axes:
+) -> Picture:
     """Draw how biased forecasts are inside each group, the worst group on top.
 
     A dot is the root mean square of the bias of the group's level sets, sqrt(K2(f, g)): how far a forecast in
@@ -268,8 +268,12 @@ def group_biases(
 
     Returns
     -------
-    Axes
-        Those drawn on.
+    Picture
+        Its table has a row for each group that has rounds, the largest violation first; all of them,
+        whatever `shown` is. The columns are group, rows, bias (root mean square over its level sets),
+        chance (the expected bias if every forecast is right), violation (bias squared times the group's
+        share of the rounds). If there is an `after`, the columns before, after, violation_before and
+        violation_after take the place of bias and violation.
 
     Raises
     ------
@@ -278,14 +282,14 @@ def group_biases(
         anything is drawn.
 
     """
-    table = group_biases_data(forecasts, outcomes, groups, after=after, n_levels=n_levels, names=names)
-    table = table.head(check_count(shown, "shown"))
-    ax = style.axes_or_new(ax, (7.0, 1.3 + 0.3 * len(table)))
-    draw_groups(ax, table)
-    return ax
+    table = group_biases_table(forecasts, outcomes, groups, after=after, n_levels=n_levels, names=names)
+    drawn = table.head(check_count(shown, "shown"))
+    ax = style.axes_or_new(ax, (7.0, 1.3 + 0.3 * len(drawn)))
+    draw_groups(ax, drawn)
+    return Picture(ax, table)
 
 
-def group_biases_data(
+def group_biases_table(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     groups: ArrayLike,
@@ -294,19 +298,13 @@ def group_biases_data(
     n_levels: int | None = 20,
     names: Sequence[str] | None = None,
 ) -> pl.DataFrame:
-    """The numbers of the picture: a row for each group that has rounds, the largest violation first.
-
-    The columns are group, rows, bias (root mean square over its level sets), chance (the expected bias if
-    every forecast is right), violation (bias squared times the group's share of the rounds). If there is an
-    `after`, the columns before, after, violation_before and violation_after take the place of bias and
-    violation. Arguments and errors are as in `group_biases`.
-    """
+    """The numbers that `group_biases` draws; its arguments, columns and errors."""
     table = group_numbers(_rows(forecasts, outcomes, groups, after, n_levels, names))
     return _of_sides(table, after is not None, "bias")
 
 
 def draw_groups(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw rows of a table of `group_biases_data`, the first on top."""
+    """Draw rows of a table of `group_biases_table`, the first on top."""
     biases = _values(table, "bias")
     heights = draw_dumbbells(axis, table["group"].to_list(), table, biases)
     axis.barh(heights, table["chance"], height=0.66, color="#e9e9e9", lw=0, zorder=1, label="chance")
@@ -381,15 +379,15 @@ SHOWN_LEVEL_SETS = 16
 def level_sets(
     probabilities: ArrayLike,
     labels: ArrayLike,
-    ax: Axes | None = None,
     *,
+    ax: Axes | None = None,
     after: ArrayLike | None = None,
     p: float = 2,
     n_levels: int = 10,
     classes: Sequence[str] | None = None,
     shown: int = SHOWN_LEVEL_SETS,
     confidence: float = 0.95,
-) -> Axes:
+) -> Picture:
     """Draw the level sets and classes with the largest errors, which are mean forecast minus frequency.
 
     A level set holds the rows whose class probabilities round down to the same multiples of 1/n_levels. A dot
@@ -419,8 +417,12 @@ def level_sets(
 
     Returns
     -------
-    Axes
-        Those drawn on.
+    Picture
+        Its table has a row for each level set and class, the largest error first; all of them, whatever
+        `shown` is. The columns are level_set (its name), class, rows, mass (their share of all rows),
+        forecast (the mean; before and after if there is an `after`), frequency, low and high (the ends
+        of Wilson's interval of it), share (|error|^p as a part of the sum over all, for p = inf |error|
+        as a part of the largest).
 
     Raises
     ------
@@ -429,15 +431,16 @@ def level_sets(
         before anything is drawn.
 
     """
-    table = level_sets_data(
+    table = level_sets_table(
         probabilities, labels, after=after, p=p, n_levels=n_levels, classes=classes, confidence=confidence
-    ).head(check_count(shown, "shown"))
-    ax = style.axes_or_new(ax, (7.6, 1.3 + 0.3 * len(table)))
-    draw_level_sets(ax, table)
-    return ax
+    )
+    drawn = table.head(check_count(shown, "shown"))
+    ax = style.axes_or_new(ax, (7.6, 1.3 + 0.3 * len(drawn)))
+    draw_level_sets(ax, drawn)
+    return Picture(ax, table)
 
 
-def level_sets_data(
+def level_sets_table(
     probabilities: ArrayLike,
     labels: ArrayLike,
     *,
@@ -447,13 +450,7 @@ def level_sets_data(
     classes: Sequence[str] | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """The numbers of the picture: a row for each level set and class, the largest error first.
-
-    The columns are level_set (its name), class, rows, mass (their share of all rows), forecast (the mean;
-    before and after if there is an `after`), frequency, low and high (the ends of Wilson's interval of it),
-    share (|error|^p as a part of the sum over all, for p = inf |error| as a part of the largest). Arguments
-    and errors are as in `level_sets`.
-    """
+    """The numbers that `level_sets` draws; its arguments, columns and errors."""
     table, numbers, p, n_levels = checked(probabilities, labels, p, n_levels)
     k = table.shape[1]
     names = tuple(map(str, getattr(probabilities, "columns", range(k)) if classes is None else classes))
@@ -468,7 +465,7 @@ def level_sets_data(
 
 
 def draw_level_sets(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw rows of a table of `level_sets_data`, the first on top."""
+    """Draw rows of a table of `level_sets_table`, the first on top."""
     frequency, low, high = table.select("frequency", "low", "high").to_numpy().T
     errors = {side: mean - frequency for side, mean in _values(table, "forecast").items()}
     cells = table.select("level_set", "class").iter_rows()

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures import calibration_distance
 from onlinecal.plots import style
+from onlinecal.plots.style import Picture
 from onlinecal.tables.columns import (
     check_history,
     check_number_column,
@@ -48,13 +49,13 @@ BIAS_COLOURS = LinearSegmentedColormap.from_list(
 def running_biases(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
-    ax: Axes | None = None,
     *,
+    ax: Axes | None = None,
     rounds: int | ArrayLike = MOMENTS,
     bins: int | None = None,
     look_ahead: ArrayLike | None = None,
     course: bool = False,
-) -> Axes:
+) -> Picture:
     """Draw the bias of every forecast value so far against the round, as colours.
 
     The bias of a value v is the sum of v - outcome over the rounds so far with that forecast: blue where v
@@ -84,8 +85,12 @@ def running_biases(
 
     Returns
     -------
-    Axes
-        Those drawn on.
+    Picture
+        Its table has a row for each moment and value that has been used by then: grouped (whether
+        values are centres of equal parts of [0, 1], and bias the sum over each), round, value, low and
+        high (the part of [0, 1] that the value stands for), bias (a sum over the rounds so far), and
+        lowest, forecast and highest: the lowest, the last and the highest forecast since the moment
+        before.
 
     Raises
     ------
@@ -93,7 +98,7 @@ def running_biases(
         Bad forecasts, outcomes, rounds, bins or look_ahead, by name and value, before anything is drawn.
 
     """
-    table = running_biases_data(forecasts, outcomes, rounds=rounds, bins=bins, look_ahead=look_ahead)
+    table = running_biases_table(forecasts, outcomes, rounds=rounds, bins=bins, look_ahead=look_ahead)
     ax = style.axes_or_new(ax, (7.6, 3.8))
     limit = bias_limit(table)
     draw_biases(ax, table, limit)
@@ -101,10 +106,10 @@ def running_biases(
         draw_course(ax, table)
     draw_scale(ax.inset_axes((1.02, 0.0, 0.022, 1.0)), limit)
     style.describe(ax, "round t", "value v", "Biases so far: blue values were too high, orange ones too low")
-    return ax
+    return Picture(ax, table)
 
 
-def running_biases_data(
+def running_biases_table(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     *,
@@ -112,13 +117,7 @@ def running_biases_data(
     bins: int | None = None,
     look_ahead: ArrayLike | None = None,
 ) -> pl.DataFrame:
-    """The numbers of the picture: a row for each moment and value that has been used by then.
-
-    The columns are grouped (whether values are centres of equal parts of [0, 1], and bias the sum over each),
-    round, value, low and high (the part of [0, 1] that the value stands for), bias (a sum over the rounds so
-    far), and lowest, forecast and highest: the lowest, the last and the highest forecast since the moment
-    before. Arguments and errors are as in `running_biases`.
-    """
+    """The numbers that `running_biases` draws; its arguments, columns and errors."""
     p, y = check_history(forecasts, outcomes)
     charged = p if look_ahead is None else check_probabilities(look_ahead, "look_ahead")
     check_same_index(forecasts, look_ahead, "forecasts and look_ahead")
@@ -162,7 +161,7 @@ def bias_limit(table: pl.DataFrame) -> float:
 
 
 def draw_biases(axis: Axes, table: pl.DataFrame, limit: float) -> None:
-    """Draw a table of `running_biases_data` as colours from -limit to limit."""
+    """Draw a table of `running_biases_table` as colours from -limit to limit."""
     rounds = table["round"].unique().sort().to_numpy()
     parts = table.select("value", "low", "high").unique().sort("value").to_numpy()
     heat = np.full((len(parts), len(rounds)), np.nan)
@@ -179,7 +178,7 @@ def draw_biases(axis: Axes, table: pl.DataFrame, limit: float) -> None:
 
 
 def draw_course(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw the last forecast before each moment of `running_biases_data`, and the range before that moment.
+    """Draw the last forecast before each moment of `running_biases_table`, and the range before that moment.
 
     Forecasts that jump about are drawn as dots, since a line through them would only be a zigzag.
     """
@@ -209,13 +208,13 @@ def draw_scale(axis: Axes, limit: float) -> None:
 def certificate(
     certificates: ArrayLike,
     guarantees: ArrayLike | None = None,
-    ax: Axes | None = None,
     *,
+    ax: Axes | None = None,
     rounds: ArrayLike | None = None,
     normalize: bool = False,
     color: str | None = None,
     label: str | None = None,
-) -> Axes:
+) -> Picture:
     """Draw running certificates, proven bounds on the distance to calibration, against the round.
 
     Sums are drawn on logarithmic axes, which are set; averages leave the axes as they are, so that
@@ -242,8 +241,9 @@ def certificate(
 
     Returns
     -------
-    Axes
-        Those drawn on.
+    Picture
+        Its table has a row for each certificate: round, certificate and, if there are any, guarantee:
+        sums over the rounds so far, or averages.
 
     Raises
     ------
@@ -252,10 +252,12 @@ def certificate(
         value, before anything is drawn.
 
     """
-    table = certificate_data(certificates, guarantees, rounds=rounds, normalize=normalize)
+    table = certificate_table(certificates, guarantees, rounds=rounds, normalize=normalize)
+    style.check_colour(color)
     is_new = ax is None
     ax = style.axes_or_new(ax, (6.4, 4.0))
-    draw_line(ax, table, "certificate", color or style.next_colour(ax), label=label)
+    colour = color or style.next_colour(ax)
+    draw_line(ax, table, "certificate", colour, label=label)
     if not normalize:
         ax.set(xscale="log", yscale="log")
         ax.minorticks_off()
@@ -268,20 +270,17 @@ def certificate(
         style.near(ax, "guarantee", end, (0, 4), ha="right", va="bottom", **look)
     unit = "certificate / t" if normalize else "certificate (sum over rounds so far)"
     style.describe(ax, "round t", unit, "Proven: at most so far from calibrated", label is not None)
-    return ax
+    return Picture(ax, table)
 
 
-def certificate_data(
+def certificate_table(
     certificates: ArrayLike,
     guarantees: ArrayLike | None = None,
     *,
     rounds: ArrayLike | None = None,
     normalize: bool = False,
 ) -> pl.DataFrame:
-    """The numbers of the picture: columns round, certificate and, if there are any, guarantee.
-
-    They are sums over the rounds so far, or averages. Arguments and errors are as in `certificate`.
-    """
+    """The numbers that `certificate` draws; its arguments, columns and errors."""
     proven = _sums(certificates, "certificates")
     moments = style.moments_of(np.arange(1, len(proven) + 1) if rounds is None else rounds)
     check_same_length(proven, moments, "certificates and rounds")
@@ -316,13 +315,13 @@ RUNNING_BUDGET = 0.1
 def running_distance(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
-    ax: Axes | None = None,
     *,
+    ax: Axes | None = None,
     rounds: int | ArrayLike = 24,
     budget: float = RUNNING_BUDGET,
     color: str | None = None,
     label: str | None = None,
-) -> Axes:
+) -> Picture:
     """Draw the distance to calibration of the history so far, per round, against the round.
 
     The line is the upper end of a proven bracket, and the band below it reaches to the lower end. Called
@@ -349,8 +348,9 @@ def running_distance(
 
     Returns
     -------
-    Axes
-        Those drawn on.
+    Picture
+        Its table has a row for each moment: round, lower and upper, averages over the rounds so far. It
+        is proven that lower <= distance <= upper.
 
     Raises
     ------
@@ -358,26 +358,24 @@ def running_distance(
         For bad forecasts, outcomes, rounds or budget, by name and value, before anything is drawn.
 
     """
-    table = running_distance_data(forecasts, outcomes, rounds=rounds, budget=budget)
+    table = running_distance_table(forecasts, outcomes, rounds=rounds, budget=budget)
+    style.check_colour(color)
     ax = style.axes_or_new(ax, (6.4, 4.0))
-    top = max(ax.get_ylim()[1] if ax.lines else 0.01, 1.2 * later_height(table))
     colour = color or style.next_colour(ax)
+    top = max(ax.get_ylim()[1] if ax.lines else 0.01, 1.2 * later_height(table))
     draw_line(ax, table, "upper", colour, label=label)
     ax.fill_between(table["round"], table["lower"], table["upper"], color=colour, alpha=0.2, lw=0)
     ax.set(xlim=(0, max(float(table["round"][-1]), ax.dataLim.x1)), ylim=(0, top))
     style.describe(
         ax, "round t", "distance / t", "Distance to calibration so far, per round", label is not None
     )
-    return ax
+    return Picture(ax, table)
 
 
-def running_distance_data(
+def running_distance_table(
     forecasts: ArrayLike, outcomes: ArrayLike, *, rounds: int | ArrayLike = 24, budget: float = RUNNING_BUDGET
 ) -> pl.DataFrame:
-    """The numbers of the picture: columns round, lower, upper, averages over the rounds so far.
-
-    It is proven that lower <= distance <= upper. Arguments and errors are as in `running_distance`.
-    """
+    """The numbers that `running_distance` draws; its arguments, columns and errors."""
     p, y = check_history(forecasts, outcomes)
     rows = []
     for stop in style.moments_of(rounds, len(p)).tolist():
@@ -391,7 +389,7 @@ def later_height(table: pl.DataFrame) -> float:
     return style.highest(*table.filter(pl.col("round") * 6 >= pl.col("round").max()).drop("round"))
 
 
-def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = None) -> Axes:
+def model_weights(weights: ArrayLike, names: Sequence[Any], *, ax: Axes | None = None) -> Picture:
     """Draw the weights of several models, row by row, as areas one on the other.
 
     At most 300 averages over neighbouring rows are drawn.
@@ -407,8 +405,9 @@ def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = No
 
     Returns
     -------
-    Axes
-        Those drawn on.
+    Picture
+        Its table has a row for each stretch of rows: row (its last, from 1), and for each model the
+        average of its weight in the stretch.
 
     Raises
     ------
@@ -416,7 +415,7 @@ def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = No
         If weights are not such a table, or names are not N.
 
     """
-    table = model_weights_data(weights, names)
+    table = model_weights_table(weights, names)
     ax = style.axes_or_new(ax, (6.4, 3.4))
     rounds, *parts = table.to_numpy().T
     look = style.looks(table.columns[1:])
@@ -427,18 +426,15 @@ def model_weights(weights: ArrayLike, names: Sequence[Any], ax: Axes | None = No
         style.near(ax, name, end, (4, 0), va="center", color=line_look.text, annotation_clip=False)
     ax.set(xlim=(rounds[0], rounds[-1]), ylim=(0, 1))
     style.describe(ax, "row", "weight", "How much each model counts")
-    return ax
+    return Picture(ax, table)
 
 
 MOST_WEIGHT_ROWS = 300
 """At most this many averages of weights are drawn."""
 
 
-def model_weights_data(weights: ArrayLike, names: Sequence[Any]) -> pl.DataFrame:
-    """The numbers of the picture: the last row of each stretch, and the average of each model's weight there.
-
-    There is a column row (from 1) and one for each model. Arguments and errors are as in `model_weights`.
-    """
+def model_weights_table(weights: ArrayLike, names: Sequence[Any]) -> pl.DataFrame:
+    """The numbers that `model_weights` draws; its arguments, columns and errors."""
     table = as_array(weights, "weights", "a table").astype(np.float64)
     if table.ndim != 2 or not table.size:
         raise ValueError(f"weights must have the shape (rows, models), got {table.shape}")

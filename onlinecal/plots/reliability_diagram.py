@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.measures import calibration_distance
 from onlinecal.plots import style
+from onlinecal.plots.style import Picture
 from onlinecal.tables.columns import (
     check_probabilities,
     check_same_index,
@@ -34,13 +35,13 @@ RELIABILITY_KIND = "onlinecal-reliability"
 def reliability(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
-    ax: Axes | None = None,
     *,
+    ax: Axes | None = None,
     bins: int | None = None,
     confidence: float = 0.95,
     color: str | None = None,
     label: str | None = None,
-) -> Axes:
+) -> Picture:
     """Draw a reliability diagram: dots on the diagonal are calibrated, their areas are numbers of rounds.
 
     Bars through the dots are Wilson's confidence intervals of the frequencies; bars below are the rounds.
@@ -67,8 +68,10 @@ def reliability(
 
     Returns
     -------
-    Axes
-        Those drawn on.
+    Picture
+        Its table has a row for each group of forecasts that occurs: forecast (the group's mean),
+        frequency (of outcome 1), rounds, ones, and low and high, the ends of Wilson's interval of the
+        frequency.
 
     Raises
     ------
@@ -76,21 +79,19 @@ def reliability(
         For bad forecasts, outcomes, bins or confidence, by name and value, before anything is drawn.
 
     """
-    table = reliability_data(forecasts, outcomes, bins=bins, confidence=confidence)
+    table = reliability_table(forecasts, outcomes, bins=bins, confidence=confidence)
+    style.check_colour(color)
     ax = style.axes_or_new(ax, (4.8, 5.2))
-    draw_reliability(ax, table, color or style.next_colour(ax), label)
+    colour = color or style.next_colour(ax)
+    draw_reliability(ax, table, colour, label)
     style.describe(ax, "", "", "What came after each forecast", label is not None)
-    return ax
+    return Picture(ax, table)
 
 
-def reliability_data(
+def reliability_table(
     forecasts: ArrayLike, outcomes: ArrayLike, *, bins: int | None = None, confidence: float = 0.95
 ) -> pl.DataFrame:
-    """The numbers of a reliability diagram, a row for each group of forecasts that occurs.
-
-    Columns: forecast (the group's mean), frequency (of outcome 1), rounds, ones, and low and high, the ends
-    of Wilson's interval of the frequency, in [0, 1]. Arguments and errors as in `reliability`.
-    """
+    """The numbers that `reliability` draws; its arguments, columns and errors."""
     p, y = check_share_history(forecasts, outcomes)
     levels, group = np.unique(p, return_inverse=True)
     if bins is not None or len(levels) > MOST_DOTS:
@@ -115,7 +116,7 @@ def reliability_data(
 
 
 def draw_reliability(axis: Axes, table: pl.DataFrame, color: str, label: str | None = None) -> None:
-    """Draw a table of `reliability_data`; the first one on an axis also draws diagonal and scales."""
+    """Draw a table of `reliability_table`; the first one on an axis also draws diagonal and scales."""
     columns = table.select("forecast", "frequency", "rounds", "low", "high")
     forecast, frequency, rounds, low, high = columns.to_numpy().T
     if not style.histories(axis, RELIABILITY_KIND):
@@ -160,11 +161,11 @@ BAND_HEIGHT = 0.3
 def transport(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
-    ax: Axes | None = None,
     *,
+    ax: Axes | None = None,
     witness: ArrayLike | None = None,
     budget: float = 1.0,
-) -> Axes:
+) -> Picture:
     """Draw where forecasts must move to be calibrated, and what that adds to the distance to calibration.
 
     Dots: rounds (area), their forecast, and their value in the nearest calibrated sequence that was found.
@@ -185,8 +186,11 @@ def transport(
 
     Returns
     -------
-    Axes
-        Those drawn on.
+    Picture
+        Its table has the columns forecast, value, rounds and moved. A row stands for all rounds with a
+        forecast in the same fortieth of [0, 1], a value of the calibrated sequence in the same
+        fortieth, and the same direction, up or not. It has their mean forecast, their mean value, their
+        number, and the sum of their |forecast - value|.
 
     Raises
     ------
@@ -194,22 +198,17 @@ def transport(
         For bad forecasts, outcomes, witness or budget, by name and value, before anything is drawn.
 
     """
-    table = transport_data(forecasts, outcomes, witness=witness, budget=budget)
+    table = transport_table(forecasts, outcomes, witness=witness, budget=budget)
     ax = style.axes_or_new(ax, (4.8, 5.9))
     draw_transport(ax, table)
     style.describe(ax, "", "", f"The way to calibration\n{plan_costs(table)}")
-    return ax
+    return Picture(ax, table)
 
 
-def transport_data(
+def transport_table(
     forecasts: ArrayLike, outcomes: ArrayLike, *, witness: ArrayLike | None = None, budget: float = 1.0
 ) -> pl.DataFrame:
-    """The numbers of the plan: columns forecast, value, rounds, moved.
-
-    A row stands for all rounds with a forecast in the same fortieth of [0, 1], a value of the calibrated
-    sequence in the same fortieth, and the same direction, up or not. It has their mean forecast, their mean
-    value, their number, and the sum of their |forecast - value|. Arguments and errors are as in `transport`.
-    """
+    """The numbers that `transport` draws; its arguments, columns and errors."""
     p, y = check_share_history(forecasts, outcomes)
     if witness is None:
         witness = calibration_distance(p, y, budget=budget).witness
@@ -232,7 +231,7 @@ def plan_costs(table: pl.DataFrame) -> str:
 
 
 def draw_transport(axis: Axes, table: pl.DataFrame) -> None:
-    """Draw a table of `transport_data`: the plan and, in a band below it, how far it moves forecasts."""
+    """Draw a table of `transport_table`: the plan and, in a band below it, how far it moves forecasts."""
     forecast, value, rounds, moved = table.select("forecast", "value", "rounds", "moved").to_numpy().T
     change = value - forecast
     axis.set(xlim=(-0.02, 1.02), ylim=(-BAND_HEIGHT - 0.06, 1.03), yticks=np.linspace(0, 1, 6))

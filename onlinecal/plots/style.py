@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
 import polars as pl
 from matplotlib import patheffects
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.colors import is_color_like, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,23 @@ from onlinecal.tables.columns import check_number_column
 from onlinecal.tables.writing import whole, write_table
 from onlinecal.texts import shown
 from onlinecal.validation import check_count, check_open_unit
+
+
+class Picture(NamedTuple):
+    """What was drawn: on which axes, and which numbers.
+
+    Attributes
+    ----------
+    ax
+        The axes; `ax.figure.savefig(path)` writes them, and given to the next call as `ax` they hold another
+        history.
+    table
+        The numbers that were drawn, as a table of polars.
+    """
+
+    ax: Axes
+    table: pl.DataFrame
+
 
 INK = "#222222"
 QUIET = "#8a8a8a"
@@ -319,6 +336,12 @@ def describe(axes: Axes, x: str, y: str, title: str = "", legend: bool = False) 
 def histories(axes: Axes, kind: str = KIND_PREFIX) -> int:
     """How many histories of this kind of picture have been drawn on the axes; by default of all kinds."""
     return sum(str(artist.get_gid()).startswith(kind) for artist in axes.get_children())
+
+
+def check_colour(color: Any) -> None:
+    """ValueError if it is neither None nor a colour of matplotlib."""
+    if color is not None and not is_color_like(color):
+        raise ValueError(f"color must be a colour of matplotlib, as '#0072B2' or 'red', got {shown(color)}")
 
 
 def next_colour(axes: Axes) -> str:

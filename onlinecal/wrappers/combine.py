@@ -41,6 +41,8 @@ from onlinecal.wrappers.stream import OF_ONE, Proven, ProvenReport
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from onlinecal.plots import Picture
+
 MOST_MODELS = 100
 """Time and memory of the stack grow with the square of their number."""
 
@@ -192,17 +194,22 @@ class CombinedForecasts(Proven):
         """What each model was worth, alone and together, and what is proven."""
         return self._report
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None) -> Picture:
         """Draw how much each model counted, row by row.
 
         Parameters
         ----------
         ax
             The axes to draw on; None: those of a new figure.
+
+        Returns
+        -------
+        Picture
+            As that of `onlinecal.plots.model_weights`.
         """
         from onlinecal.plots.over_rounds import model_weights
 
-        return model_weights(self.weights, self.names, ax)
+        return model_weights(self.weights, self.names, ax=ax)
 
 
 def combine_forecasts(

@@ -31,7 +31,7 @@ def prepare_running(evaluations: Sequence[Evaluation]) -> pl.DataFrame:
                 "panel": f"{evaluation.score.stream}: {evaluation.score.model}",
                 "method": evaluation.score.method,
                 "round": evaluation.checkpoints,
-                "distance": over_rounds.running_distance_data(
+                "distance": over_rounds.running_distance_table(
                     evaluation.game.forecasts, evaluation.game.outcomes, rounds=evaluation.checkpoints
                 )["upper"],
                 "certificate": evaluation.certificates or None,

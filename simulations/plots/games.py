@@ -40,7 +40,7 @@ def of_games(numbers_of: Callable[[Game], pl.DataFrame]) -> Callable[[Sequence[G
 
 
 prepare_film = of_games(
-    lambda game: over_rounds.running_biases_data(
+    lambda game: over_rounds.running_biases_table(
         game.forecasts, game.outcomes, look_ahead=None if game.duel is None else game.duel.charged
     )
 )
@@ -107,14 +107,14 @@ def draw_frame(axis: Axes, frame: pl.DataFrame, limit: float) -> None:
 
 
 RELIABILITY = Drawing(
-    of_games(lambda game: reliability_diagram.reliability_data(game.forecasts, game.outcomes)),
+    of_games(lambda game: reliability_diagram.reliability_table(game.forecasts, game.outcomes)),
     reliability_diagram.reliability_panels,
 )
 GAME_PICTURES = {
     "reliability": RELIABILITY,
     "transport": Drawing(
         of_games(
-            lambda game: reliability_diagram.transport_data(
+            lambda game: reliability_diagram.transport_table(
                 game.forecasts, game.outcomes, witness=game.witness
             )
         ),

@@ -55,7 +55,8 @@ def inside(figure: Figure) -> Figure:
 
 
 def side_by_side(data: Any) -> pl.DataFrame:
-    return pl.concat([named(data(p, Y), name, "nba") for name, p in zip(NAMES, (P, P**2), strict=True)])
+    tables = [data(p, Y, ax=Figure().subplots()).table for p in (P, P**2)]
+    return pl.concat([named(table, name, "nba") for table, name in zip(tables, NAMES, strict=True)])
 
 
 def panels_of(figure: Figure) -> dict[str, Axes]:
@@ -63,7 +64,7 @@ def panels_of(figure: Figure) -> dict[str, Axes]:
 
 
 def test_every_group_of_forecasts_is_a_dot_and_no_word_lies_under_one():
-    table = side_by_side(plots.reliability_data)
+    table = side_by_side(plots.reliability)
     figure = inside(reliability_panels(table))
     assert [*panels_of(figure)] == [*NAMES]
     for name, axis in panels_of(figure).items():
@@ -81,7 +82,7 @@ def test_every_group_of_forecasts_is_a_dot_and_no_word_lies_under_one():
 
 
 def test_every_move_is_a_dot_and_what_it_costs_is_said_apart_from_the_title():
-    table = side_by_side(plots.transport_data)
+    table = side_by_side(plots.transport)
     figure = inside(transport_panels(table))
     for name, axis in panels_of(figure).items():
         mine = table.filter(pl.col("forecaster") == name)
@@ -186,8 +187,9 @@ def test_errors_of_rounds_are_lines_whose_ends_are_named(draw, names, columns):
 
 
 def test_intervals_of_groups_lie_beside_their_dots_before_above_after():
-    axis = plots.group_mean_biases(P, Y, np.ones((900, 1), bool), Figure().subplots(), after=P**2)
-    (row,) = plots.group_mean_biases_data(P, Y, np.ones((900, 1), bool), after=P**2).to_dicts()
+    axis = Figure().subplots()
+    drawn = plots.group_mean_biases(P, Y, np.ones((900, 1), bool), ax=axis, after=P**2)
+    (row,) = drawn.table.to_dicts()
     wide = [path.vertices.tolist() for one in axis.collections[2:] for path in one.get_paths()]
     for side, height in (("before", 0.14), ("after", -0.14)):
         assert (row[side], height) in points(axis)

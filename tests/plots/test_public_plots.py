@@ -26,8 +26,12 @@ OUTCOMES = (RNG.random(T) < 0.2 + 0.5 * FORECASTS).astype(int)
 PROBABILITIES = RNG.dirichlet((1, 1, 1), T)
 LABELS = RNG.integers(0, 3, T)
 GROUPS = np.column_stack([FORECASTS < 0.3, OUTCOMES == 1, np.arange(T) % 2 == 0])
-PICTURES = {name: getattr(plots, name) for name in plots.__all__ if not name.endswith("_data")}
-TABLES = {name: getattr(plots, f"{name}_data") for name in PICTURES}
+PICTURES = {name: getattr(plots, name) for name in plots.__all__ if name != "Picture"}
+
+
+def table_of(name, *given, **options):
+    """The numbers of a picture that nobody looks at."""
+    return getattr(plots, name)(*given, ax=Figure().subplots(), **options).table
 
 
 def arguments(name):
@@ -75,7 +79,7 @@ def test_the_intervals_are_wilsons_and_stay_within_0_and_1(confidence):
 @pytest.mark.parametrize("forecasts", [FORECASTS, np.round(FORECASTS, 1), np.full(T, 0.3)])
 @pytest.mark.parametrize("bins", [None, 1, 7])
 def test_reliability_counts_every_round_once(forecasts, bins):
-    table = plots.reliability_data(forecasts, OUTCOMES, bins=bins)
+    table = table_of("reliability", forecasts, OUTCOMES, bins=bins)
     assert table["rounds"].sum() == T
     assert table["ones"].sum() == OUTCOMES.sum()
     assert (table["forecast"] * table["rounds"]).sum() == pytest.approx(forecasts.sum())
@@ -91,33 +95,33 @@ def test_reliability_counts_every_round_once(forecasts, bins):
 
 
 def test_the_plan_moves_the_distance():
-    table = plots.transport_data(FORECASTS, OUTCOMES)
+    table = table_of("transport", FORECASTS, OUTCOMES)
     found = calibration_distance(FORECASTS, OUTCOMES)
     assert table["rounds"].sum() == T
     assert table["moved"].sum() == pytest.approx(found.upper)
-    assert plots.transport_data(FORECASTS, OUTCOMES, witness=found.witness).equals(table)
+    assert table_of("transport", FORECASTS, OUTCOMES, witness=found.witness).equals(table)
 
 
 def test_the_running_distance_is_that_of_every_beginning():
-    table = plots.running_distance_data(FORECASTS, OUTCOMES, rounds=[1, 50, 50, T])
+    table = table_of("running_distance", FORECASTS, OUTCOMES, rounds=[1, 50, 50, T])
     assert table["round"].to_list() == [1, 50, 50, T]
     for one in table.to_dicts():
         stop = one["round"]
         exact = calibration_distance(FORECASTS[:stop], OUTCOMES[:stop], "exact", normalize=True).exact
         assert one["lower"] - 1e-12 <= exact <= one["upper"] + 1e-12
-    assert plots.running_distance_data(FORECASTS[:3], OUTCOMES[:3])["round"].to_list() == [1, 2, 3]
+    assert table_of("running_distance", FORECASTS[:3], OUTCOMES[:3])["round"].to_list() == [1, 2, 3]
 
 
 def test_certificates_are_sums_or_averages():
     proven = [0.5, 0.25, 0.75]
-    table = plots.certificate_data(proven, 2.0)
+    table = table_of("certificate", proven, 2.0)
     assert table.to_dict(as_series=False) == {
         "round": [1, 2, 3], "certificate": proven, "guarantee": [2.0, 2.0, 2.0],
     }  # fmt: skip
-    averages = plots.certificate_data(proven, [1, 2, 3], rounds=[10, 20, 40], normalize=True)
+    averages = table_of("certificate", proven, [1, 2, 3], rounds=[10, 20, 40], normalize=True)
     assert averages["certificate"].to_list() == [0.05, 0.0125, 0.01875]
     assert averages["guarantee"].to_list() == [0.1, 0.1, 0.075]
-    assert plots.certificate_data(proven).columns == ["round", "certificate"]
+    assert table_of("certificate", proven).columns == ["round", "certificate"]
 
 
 FURTHER = {
@@ -132,7 +136,7 @@ FURTHER = {
 @pytest.mark.parametrize("name", [name for name in PICTURES if name != "model_weights"])
 def test_pandas_and_polars_are_drawn_like_arrays_and_other_indices_are_refused(name):
     given = arguments(name)
-    table = TABLES[name](*given)
+    table = table_of(name, *given)
 
     def in_polars(one):
         return pl.Series(one) if one.ndim == 1 else pl.DataFrame(one, schema=list(map(str, range(3))))
@@ -141,28 +145,30 @@ def test_pandas_and_polars_are_drawn_like_arrays_and_other_indices_are_refused(n
         return in_pandas(one, np.arange(T)[::-1])
 
     for way in (in_pandas, in_polars, np.ndarray.tolist, turned):
-        assert TABLES[name](*map(way, given)).equals(table)
+        assert table_of(name, *map(way, given)).equals(table)
     first, *others = map(in_pandas, given)
     for place, one in enumerate(given[1:]):
         with pytest.raises(ValueError, match="must have the same index"):
-            TABLES[name](first, *others[:place], turned(one), *others[place + 1 :])
+            table_of(name, first, *others[:place], turned(one), *others[place + 1 :])
     for option, values in FURTHER.get(name, {}).items():
         with pytest.raises(ValueError, match=f"and {option} must have the same index"):
-            TABLES[name](first, *others, **{option: turned(values)})
+            table_of(name, first, *others, **{option: turned(values)})
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_the_axes_come_back_with_what_somebody_wrote_and_nothing_else_is_changed(name):
+def test_axes_keep_what_somebody_wrote_and_nothing_else_is_changed(name):
     given = arguments(name)
     before, backend = dict(matplotlib.rcParams), matplotlib.get_backend()
     axes = Figure().subplots()
     axes.set(title="mine", xlabel="here")
-    assert PICTURES[name](*given, ax=axes) is axes
+    found = PICTURES[name](*given, ax=axes)
+    assert found.ax is axes
     assert (axes.get_title(), axes.get_title("left"), axes.get_xlabel()) == ("mine", "", "here")
     lines_are_named = name in ("level_sets", "group_biases", "group_mean_biases")
     assert lines_are_named != bool(axes.get_ylabel())
     assert not pyplot.get_fignums()
-    own = PICTURES[name](*given)
+    own, table = PICTURES[name](*given)
+    assert table.equals(found.table)
     assert own is not axes
     assert pyplot.get_fignums() == [own.figure.number]
     own.figure.canvas.draw()
@@ -173,10 +179,11 @@ def test_the_axes_come_back_with_what_somebody_wrote_and_nothing_else_is_changed
 @pytest.mark.parametrize("name", ["reliability", "running_distance", "certificate", "decision_losses"])
 def test_a_second_history_gets_another_colour_and_both_a_name(name):
     first, second = arguments(name)
-    axes = PICTURES[name](first, second, label="one")
+    axes = Figure().subplots()
+    PICTURES[name](first, second, ax=axes, label="one")
     lines = len(axes.lines)
     other = first[::-1] if first.ndim == 2 else first / 2
-    assert PICTURES[name](other, second, ax=axes, label="two") is axes
+    PICTURES[name](other, second, ax=axes, label="two")
     histories = [one for one in axes.get_children() if str(one.get_gid()).startswith(KIND_PREFIX)]
     colours = [
         one.get_color() if hasattr(one, "get_color") else tuple(one.get_facecolor()[0]) for one in histories
@@ -188,8 +195,9 @@ def test_a_second_history_gets_another_colour_and_both_a_name(name):
 
 
 def test_averages_of_certificates_go_onto_the_axes_of_the_distance():
-    axes = plots.running_distance(FORECASTS, OUTCOMES)
-    limits, table = axes.get_ylim(), plots.running_distance_data(FORECASTS, OUTCOMES)
+    axes = Figure().subplots()
+    table = plots.running_distance(FORECASTS, OUTCOMES, ax=axes).table
+    limits = axes.get_ylim()
     # the first sixth of the rounds may be cut off
     later = table.filter(pl.col("round") >= T / 6)["upper"]
     assert limits[1] == pytest.approx(1.2 * later.max())
@@ -233,6 +241,7 @@ BAD = [
     ("certificate", ([1.0], [1.0, 2.0]), {}, "certificates and guarantees must have the same length"),
     ("certificate", ([1.0],), {"rounds": [1, 2]}, "certificates and rounds must have the same length"),
     ("certificate", (["a"],), {}, "certificates must be numbers"),
+    ("certificate", ([1.0],), {"color": "reddish"}, "color must be a colour of matplotlib, .* got 'reddish'"),
 ]
 
 
@@ -256,7 +265,7 @@ TABLE, CLASSES = DRAWN.dirichlet((1, 1, 1), N), DRAWN.integers(0, 3, N)
 @pytest.mark.parametrize("charged", [None, DRAWN.random(N).round(1)])
 def test_biases_are_the_sums_so_far_of_every_value(charged):
     moments = [1, 40, 40, 123]
-    table = plots.running_biases_data(TENTHS, COINS, rounds=moments, look_ahead=charged)
+    table = table_of("running_biases", TENTHS, COINS, rounds=moments, look_ahead=charged)
     values = TENTHS if charged is None else charged
     assert table["round"].unique().sort().to_list() == [1, 40, 123]
     for stop in (1, 40, 123):
@@ -268,7 +277,7 @@ def test_biases_are_the_sums_so_far_of_every_value(charged):
 
 
 def test_values_that_share_a_part_have_the_sum_of_their_biases():
-    table = plots.running_biases_data(TENTHS, COINS, rounds=1, bins=4)
+    table = table_of("running_biases", TENTHS, COINS, rounds=1, bins=4)
     assert table["value"].to_list() == [0.125, 0.375, 0.625, 0.875]
     assert (table["low"].to_list(), table["high"].to_list()) == ([0, 0.25, 0.5, 0.75], [0.25, 0.5, 0.75, 1])
     part = np.minimum((4 * TENTHS).astype(int), 3)
@@ -278,9 +287,9 @@ def test_values_that_share_a_part_have_the_sum_of_their_biases():
 
 @pytest.mark.parametrize("forecasts, as_line", [(np.sort(TENTHS), True), (TENTHS, False)])
 def test_the_course_of_forecasts_is_drawn_on_demand_as_dots_if_they_jump_about(forecasts, as_line):
-    without, with_course = (
-        plots.running_biases(forecasts, COINS, Figure().subplots(), course=course) for course in (False, True)
-    )
+    without, with_course = Figure().subplots(2)
+    for axes, course in ((without, False), (with_course, True)):
+        plots.running_biases(forecasts, COINS, ax=axes, course=course)
     assert len(with_course.lines) - len(without.lines) == as_line
     dots = [one for one in with_course.collections if isinstance(one, PathCollection)]
     assert len(dots) == (not as_line)
@@ -288,7 +297,7 @@ def test_the_course_of_forecasts_is_drawn_on_demand_as_dots_if_they_jump_about(f
 
 @pytest.mark.parametrize("p", [1, 2, np.inf])
 def test_level_sets_carry_the_error_and_wilsons_intervals(p):
-    table = plots.level_sets_data(TABLE, CLASSES, p=p, n_levels=3, confidence=0.9)
+    table = table_of("level_sets", TABLE, CLASSES, p=p, n_levels=3, confidence=0.9)
     sizes = ((table["forecast"] - table["frequency"]) * table["mass"]).abs().to_numpy()
     assert np.linalg.norm(sizes, p) == pytest.approx(lp_calibration_error(TABLE, CLASSES, p, 3))
     assert (np.diff(sizes) <= 1e-15).all()
@@ -299,37 +308,37 @@ def test_level_sets_carry_the_error_and_wilsons_intervals(p):
 
 def test_level_sets_stay_those_of_before_and_have_the_names_of_the_columns():
     named = pd.DataFrame(TABLE, columns=["cat", "dog", "owl"])
-    table = plots.level_sets_data(named, CLASSES, after=TABLE[:, [1, 2, 0]], n_levels=1)
+    table = table_of("level_sets", named, CLASSES, after=TABLE[:, [1, 2, 0]], n_levels=1)
     assert set(table["class"]) == {"cat", "dog", "owl"}
     rows = {row["class"]: row for row in table.to_dicts()}
     assert rows["cat"]["before"] == pytest.approx(TABLE[:, 0].mean())
     assert rows["cat"]["after"] == pytest.approx(TABLE[:, 1].mean())
     assert rows["owl"]["frequency"] == (CLASSES == 2).mean()
-    assert set(plots.level_sets_data(TABLE, CLASSES, classes=["a", "b", "c"])["class"]) == {"a", "b", "c"}
+    assert set(table_of("level_sets", TABLE, CLASSES, classes=["a", "b", "c"])["class"]) == {"a", "b", "c"}
 
 
 def test_losses_lie_as_far_from_the_predicted_as_their_gaps_say():
     losses = np.concatenate([gaussian_losses(2, 3, 20), np.zeros((1, 2, 3))])
-    table = plots.decision_losses_data(TABLE, CLASSES, losses)
+    table = table_of("decision_losses", TABLE, CLASSES, losses)
     gaps = (table["true"] - table["predicted"]).abs().to_numpy()
     assert gaps == pytest.approx(decision_loss_gap(TABLE, CLASSES, losses))
     assert table.row(-1) == (20, 0.0, 0.0)
-    given = plots.decision_losses_data(TABLE, CLASSES, gaussian_losses(3, 3))
-    assert plots.decision_losses_data(TABLE, CLASSES).equals(given)
-    assert plots.decision_losses_data(TABLE, CLASSES, losses[0]).height == 1
+    given = table_of("decision_losses", TABLE, CLASSES, gaussian_losses(3, 3))
+    assert table_of("decision_losses", TABLE, CLASSES).equals(given)
+    assert table_of("decision_losses", TABLE, CLASSES, losses[0]).height == 1
 
 
 def test_groups_have_the_violations_of_the_report_the_worst_first():
     groups = pl.DataFrame({"low": TENTHS < 0.4, "nobody": np.zeros(N, bool), "ones": COINS == 1})
     report = multicalibration_report(TENTHS, COINS, groups, 5)
     lines = sorted((line for line in report.lines if line.count), key=lambda line: -line.violation)
-    table = plots.group_biases_data(TENTHS, COINS, groups, n_levels=5)
+    table = table_of("group_biases", TENTHS, COINS, groups, n_levels=5)
     assert table["group"].to_list() == [line.name for line in lines] == ["ones", "low"]
     for row, line in zip(table.to_dicts(), lines, strict=True):
         assert (row["rows"], row["violation"]) == (line.count, line.violation)
         assert row["bias"] == pytest.approx(np.sqrt(line.violation / line.mass))
         assert row["chance"] == pytest.approx(np.sqrt(line.noise / line.mass))
-    both = plots.group_biases_data(TENTHS, COINS, groups, after=COINS, n_levels=5)
+    both = table_of("group_biases", TENTHS, COINS, groups, after=COINS, n_levels=5)
     assert both["before"].to_list() == table["bias"].to_list()
     assert both["after"].to_list() == [0.0, 0.0]
 
@@ -339,7 +348,7 @@ def test_groups_means_have_the_intervals_of_their_frequencies_the_surest_first()
     # wrong by more than the others, but hardly surely
     side[np.flatnonzero((TENTHS == 0.4) & (COINS == 0))[:6]] = "few"
     frame = pl.DataFrame({"side": side})
-    table = plots.group_mean_biases_data(TENTHS, COINS, frame, after=COINS, confidence=0.9)
+    table = table_of("group_mean_biases", TENTHS, COINS, frame, after=COINS, confidence=0.9)
     inside = {"everyone": TENTHS >= 0, **{f"side={name}": side == name for name in ("left", "right", "few")}}
     assert set(table["group"]) == {*inside}
     surely = []
@@ -356,27 +365,28 @@ def test_groups_means_have_the_intervals_of_their_frequencies_the_surest_first()
     assert table["group"][0] != "side=few" == table["group"][table["before"].abs().arg_max()]
 
 
-def test_only_the_worst_are_shown():
-    axes = plots.level_sets(TABLE, CLASSES, Figure().subplots(), shown=5)
+def test_only_the_worst_are_shown_and_all_come_back():
+    axes, others = Figure().subplots(2)
+    table = plots.level_sets(TABLE, CLASSES, ax=axes, shown=5).table
     names = [tick.get_text() for tick in axes.get_yticklabels()]
-    first = plots.level_sets_data(TABLE, CLASSES).head(5)
-    assert names == [f"{row['level_set']}:  class {row['class']}" for row in first.to_dicts()]
+    assert names == [f"{row['level_set']}:  class {row['class']}" for row in table.head(5).to_dicts()]
     groups = np.eye(N, dtype=bool)[:, :30]
-    axes = plots.group_biases(TENTHS, COINS, groups, Figure().subplots(), shown=7)
-    assert len(axes.get_yticklabels()) == 7
+    assert plots.group_biases(TENTHS, COINS, groups, ax=others, shown=7).table.height == 30
+    assert len(others.get_yticklabels()) == 7
 
 
 def test_weights_of_models_are_averages_of_neighbouring_rows():
     weights = np.repeat([[1.0, 0.0], [0.25, 0.75]], 600, axis=0)
-    table = plots.model_weights_data(weights, ["one", "other"])
+    table = table_of("model_weights", weights, ["one", "other"])
     assert table.columns == ["row", "one", "other"]
     assert (table.height, table["row"][-1]) == (300, 1200)
     assert table.filter(pl.col("row") <= 600)["one"].to_list() == [1.0] * 150
-    assert plots.model_weights_data(pl.DataFrame(weights), ["one", "other"]).equals(table)
-    assert plots.model_weights_data(pd.DataFrame(weights), ["one", "other"]).equals(table)
-    ax = plots.model_weights(weights, ["one", "other"])
+    assert table_of("model_weights", pl.DataFrame(weights), ["one", "other"]).equals(table)
+    assert table_of("model_weights", pd.DataFrame(weights), ["one", "other"]).equals(table)
+    ax = Figure().subplots()
+    plots.model_weights(weights, ["one", "other"], ax=ax)
     assert [text.get_text() for text in ax.texts] == ["one", "other"]
     with pytest.raises(ValueError, match="names must be one for each of 2 models, got 1"):
-        plots.model_weights(weights, ["one"])
+        table_of("model_weights", weights, ["one"])
     with pytest.raises(ValueError, match="weights must not be negative, got -1"):
-        plots.model_weights(-weights, ["one", "other"])
+        table_of("model_weights", -weights, ["one", "other"])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
 
 import onlinecal
 from onlinecal import AlmostOneStepAhead, CalibratedClassifier, SimplexAlmostOneStepAhead, adversaries
@@ -73,7 +74,7 @@ COLUMNS: dict[str, Any] = {
 """Every argument that is a column or a table, by its name."""
 OF = {
     "multiclass_calibration_distance": {"look_ahead": TABLE},
-    "level_sets_data": {"after": TABLE},
+    "level_sets": {"after": TABLE},
     "chance_level": {"groups": np.arange(N) // 2},
     "chance_levels": {"groups": np.arange(N) // 2},
     "recalibrate_stream": {"probabilities": FORECASTS, "groups": np.arange(N) % 2},
@@ -154,7 +155,7 @@ def functions() -> dict[str, Callable[..., Any]]:
     found = {
         name: one
         for name, one in named.items()
-        if inspect.isfunction(one) and taken_by(one) and f"{name}_data" not in named and name not in NUMBERS
+        if inspect.isfunction(one) and taken_by(one) and name not in NUMBERS
     }
     return {**found, **METHODS}
 
@@ -180,8 +181,10 @@ def wanted(name: str) -> dict[str, Any]:
 def asked(name: str, columns: dict[str, Any]) -> Any:
     function = functions()[name]
     settings = {one: SETTINGS[one] for one in inspect.signature(function).parameters if one in SETTINGS}
-    if name == "model_weights_data":
+    if name == "model_weights":
         settings["names"] = ["a", "b"]
+    if "ax" in inspect.signature(function).parameters:
+        settings["ax"] = Figure().subplots()
     return function(**{**settings, **columns})
 
 

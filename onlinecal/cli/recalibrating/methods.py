@@ -275,8 +275,7 @@ def action_rows(loss_table: LossTable, part: Part, after: Floats) -> list[dict[s
 
 def decision_pictures(run: Run, losses: Floats) -> list[Picture]:
     """The gap against rounds, if any, and what losses cost beyond what was predicted."""
-    from onlinecal.plots import decision_losses_data
-    from onlinecal.plots.decisions import draw_methods
+    from onlinecal.plots.decisions import decision_losses_table, draw_methods
     from onlinecal.plots.recalibrations import draw_gaps
 
     shown, loss_table = run.shown, run.loss_table
@@ -285,7 +284,7 @@ def decision_pictures(run: Run, losses: Floats) -> list[Picture]:
     if run.model.n_rounds_:
         drawn.append(Picture(draw_gaps, gaps_by_round(run, losses[:N_CURVES]), "gaps"))
     each = {
-        name: decision_losses_data(table, shown.settled, losses).drop("loss")
+        name: decision_losses_table(table, shown.settled, losses).drop("loss")
         if loss_table is None
         else losses_of_halves(table, shown.settled, losses)
         for name, table in mapped.items()
@@ -448,14 +447,14 @@ def boost_findings(run: Run) -> Findings:
 def boost_pictures(run: Run) -> list[Picture]:
     """Reliability before and after, and the squared error against rounds, if any were kept."""
     from onlinecal.plots.recalibrations import draw_boosting
-    from onlinecal.plots.reliability_diagram import named, reliability_data, reliability_panels
+    from onlinecal.plots.reliability_diagram import named, reliability_panels, reliability_table
     from onlinecal.plots.style import AFTER_COLOUR, BEFORE_COLOUR, OKABE_ITO
 
     tables = []
     for name, p in run.mapped[run.shown.name].items():
         errors = event_scores(p, run.shown.settled)
         heading = f"{name}: squared error {errors.brier:.4f}, ECE {errors.ece:.4f}"
-        bins = named(reliability_data(p, run.shown.settled, bins=20), name, run.title)
+        bins = named(reliability_table(p, run.shown.settled, bins=20), name, run.title)
         tables.append(bins.with_columns(heading=pl.lit(heading)))
 
     def draw(table: pl.DataFrame) -> Figure:
