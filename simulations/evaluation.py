@@ -48,13 +48,13 @@ SEPARATE_ADVICE = (
 )
 
 
-DEFAULT_ROUNDS = 20_000
+MADE_UP_ROUNDS = 20_000
 """The rounds of a made-up stream."""
 N_CHECKPOINTS = 24
 """A stream is divided into this many parts; after each of them certificate and distance are recorded."""
 
 
-class Columns(NamedTuple):
+class FileColumns(NamedTuple):
     """The names of a file's columns; None for one that is not named."""
 
     forecast: str | None = None
@@ -96,7 +96,7 @@ class Source:
     known_from: NDArray[Any] | None = None
 
 
-def source_of(name: str, rounds: int | None, seed: int, columns: Columns, reading: Reading) -> Source:
+def source_of(name: str, rounds: int | None, seed: int, columns: FileColumns, reading: Reading) -> Source:
     """The stream of a file, of a dataset that comes with river, or one of `HARD_STREAMS`.
 
     `columns` and `reading` are for files only. Raises ValueError for an unknown name, and lists those there
@@ -106,7 +106,7 @@ def source_of(name: str, rounds: int | None, seed: int, columns: Columns, readin
         return from_file(Path(name), columns, rounds, reading)
     if reading != Reading() or any(columns):
         raise ValueError(f"options for columns need a file, got {name}, which is not one")
-    return hard(name, rounds or DEFAULT_ROUNDS, seed) if name in HARD_STREAMS else from_river(name, rounds)
+    return hard(name, rounds or MADE_UP_ROUNDS, seed) if name in HARD_STREAMS else from_river(name, rounds)
 
 
 def _first_rounds(rounds: int | None, available: int, name: str) -> int:
@@ -125,7 +125,7 @@ def from_river(name: str, rounds: int | None) -> Source:
     return Source(name, features[:count], lambda t, _: kept[t], is_multiclass, recorded=False)
 
 
-def from_file(path: Path, columns: Columns, rounds: int | None, reading: Reading | None = None) -> Source:
+def from_file(path: Path, columns: FileColumns, rounds: int | None, reading: Reading | None = None) -> Source:
     """The recorded forecasts of a file; raises what `read_rounds` and `known_from` raise.
 
     It raises ValueError, too, if the file has fewer rounds than asked for.

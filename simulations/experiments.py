@@ -126,7 +126,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
+class SplitRows:
     """The fitted and the tested rows of one split, and the number of losses that gaps are taken over."""
 
     seed: int
@@ -144,14 +144,14 @@ class Halves:
         return gaussian_losses(n_actions, self.fit[0].shape[1], self.n_losses)
 
 
-def halves(experiment: Experiment, split: int, chosen: Ints | None = None) -> Halves:
+def halves(experiment: Experiment, split: int, chosen: Ints | None = None) -> SplitRows:
     """Split the rows of the table, or only those of the chosen classes."""
     table, labels = experiment.table.probabilities, _labels(experiment)
     if chosen is not None:
         table, labels = restricted(table, labels, chosen)
     seed = experiment.seed + split
     fit, test = split_rows(len(table), experiment.test_share, seed)
-    return Halves(seed, (table[fit], labels[fit]), (table[test], labels[test]), experiment.n_losses)
+    return SplitRows(seed, (table[fit], labels[fit]), (table[test], labels[test]), experiment.n_losses)
 
 
 def score(table: Floats, labels: Ints, losses: Floats) -> dict[str, float]:
@@ -173,7 +173,7 @@ def chance_score(table: Floats, losses: Floats, seed: int) -> dict[str, float]:
     return {name: float(np.mean([draw[name] for draw in draws])) for name in ("mean_gap", "worst_gap")}
 
 
-def fitted_maps(both: Halves, n_actions: int | None) -> dict[str, ProbabilityMap]:
+def fitted_maps(both: SplitRows, n_actions: int | None) -> dict[str, ProbabilityMap]:
     """The maps of all methods, fitted on the same rows, by name: NONE first; decision last, if K is given."""
     models: dict[str, Any] = rivals(both.fit[0].shape[1])
     models |= {"vector scaling": VectorScaling(), "Dirichlet": ChosenDirichlet(both.seed)}
@@ -286,7 +286,7 @@ def counts(low: int, high: int) -> list[int]:
     return [*(count for count in series if low <= count < high), high]
 
 
-def _counted(both: Halves, mapped: dict[str, Floats], n_actions: int, count: int) -> ResultRows:
+def _counted(both: SplitRows, mapped: dict[str, Floats], n_actions: int, count: int) -> ResultRows:
     y, losses = both.test[1], both.losses(n_actions)
     rows: ResultRows = [{"method": name, **score(table, y, losses)} for name, table in mapped.items()]
     rows.append({"method": CHANCE, **chance_score(mapped["decision"], losses, both.seed)})

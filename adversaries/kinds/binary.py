@@ -441,7 +441,8 @@ def where_to_leave(
     its costs among those with the point as the upper end, within `most` charges. If there is none within
     `most`, more charges are tried, but not more than `last`.
     """
-    cost, best, left_at, at_charge, charges, upper = 0.0, -np.inf, bias, 0, 0, False
+    cost, charges, upper = 0.0, 0, False
+    best, left_at, at_charge = -np.inf, bias, 0
     while best == -np.inf or (charges < most and best < high - cost):
         if upper:
             bias -= whole - v

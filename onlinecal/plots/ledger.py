@@ -20,7 +20,7 @@ from onlinecal.texts import number
 if TYPE_CHECKING:
     from onlinecal.engine.ledger.report import Report
 
-MOST_NAMED = 12
+MOST_NAMED_KEYS = 12
 """Up to this many keys, all of them are named."""
 DOT_LOOKS = {True: (70.0, 0.9), False: (18.0, 0.35)}
 """Area and opacity of each dot, if all keys are named and if not."""
@@ -42,7 +42,7 @@ def draw_dots(axis: Axes, dots: Floats, names: Sequence[str], marked: Sequence[i
     Few dots are large; many are small and pale, so that one sees where most of them lie. Names that touch are
     moved apart.
     """
-    few = len(dots) <= MOST_NAMED
+    few = len(dots) <= MOST_NAMED_KEYS
     places, colour = (list(range(len(dots))), style.AFTER_COLOUR) if few else (marked, style.BEFORE_COLOUR)
     size, strength = DOT_LOOKS[few]
     x, y = dots.T
@@ -83,7 +83,7 @@ def draw_certificates(table: pl.DataFrame) -> Figure:
     axis.set(xlim=(rounds.min() / 1.6, max(total, rounds.max() * 1.3) * 1.6), ylim=(bottom, 1.25))
     # a certificate of 0 lies on the lower edge
     dots = np.column_stack((rounds, np.maximum(per_round, bottom)))
-    size, strength = DOT_LOOKS[table.height <= MOST_NAMED]
+    size, strength = DOT_LOOKS[table.height <= MOST_NAMED_KEYS]
     axis.scatter(rounds, promised, marker="_", color=style.QUIET, zorder=2, s=4 * size, alpha=strength, lw=1)
     if table.height > 1:
         together = total, max(average, bottom)

@@ -30,7 +30,7 @@ from onlinecal.validation import check_count
 MOMENTS = 120
 """At most this many moments of a history are shown, evenly spread over its rounds."""
 
-MOST_VALUES = 80
+MOST_BIAS_VALUES = 80
 """If there are more distinct values, they are grouped into this many parts of [0, 1]."""
 
 WIDEST_REACH = 0.04
@@ -127,9 +127,9 @@ def running_biases_table(
     values, place = np.unique(charged, return_inverse=True)
     gaps = np.diff(values, prepend=-1.0, append=2.0)
     reach = np.minimum(np.minimum(gaps[:-1], gaps[1:]) / 2, WIDEST_REACH)
-    grouped = bins is not None or len(values) > MOST_VALUES
+    grouped = bins is not None or len(values) > MOST_BIAS_VALUES
     if grouped:
-        parts = MOST_VALUES if bins is None else check_count(bins, "bins")
+        parts = MOST_BIAS_VALUES if bins is None else check_count(bins, "bins")
         place = np.minimum((charged * parts).astype(np.int64), parts - 1)
         values = (np.arange(parts) + 0.5) / parts
         reach = np.full(parts, 0.5 / parts)

@@ -28,7 +28,7 @@ from onlinecal.measures.groups import grid_level
 from onlinecal.recalibration.folds import DIGITS, Dealt, first_rows, same_rows, sums
 from onlinecal.recalibration.groups.patches import EVENT_STARTS, EventRows, EventStart, log_odds, odds_losses
 from onlinecal.recalibration.groups.start import (
-    Halves,
+    FoldParts,
     StartMap,
     aside,
     away_from_ends,
@@ -54,7 +54,10 @@ from onlinecal.validation import (
 BoostingStep = Literal["log-odds", "level sets"]
 BOOSTING_STEPS: tuple[BoostingStep, ...] = get_args(BoostingStep)
 
-DEFAULT_ALPHA, DEFAULT_BOUND, MIN_ROWS, MOST_GRID_LEVELS = 0.01, 1.0, 20, 1 << 20
+DEFAULT_ALPHA, DEFAULT_BOUND = 0.01, 1.0
+MIN_ROWS = 20
+"""The fewest rows, by default, of a level set that is fitted, and of a leaf of the default trees."""
+MOST_GRID_LEVELS = 1 << 20
 DEEP_ROWS = 1_000
 """With at least this many rows trees have depth 5, which left less error on 2,650 rows, and more on 300."""
 MOST_COLUMNS = 500
@@ -533,11 +536,11 @@ def with_column(X: Any, odds: Floats) -> Any:
     return np.column_stack([np.asarray(X), odds])
 
 
-def halves(rows: EventRows, dealt: Dealt) -> list[Halves]:
+def halves(rows: EventRows, dealt: Dealt) -> list[FoldParts]:
     """For each fold the rows outside of it, and the rows inside, which are held out."""
     whole = rows.take(dealt.rows)._replace(weights=dealt.weights)
     folds = (dealt.fold == k for k in range(dealt.n_folds))
-    return [Halves(whole.take(~held), whole.take(held), dealt.blocks[held]) for held in folds]
+    return [FoldParts(whole.take(~held), whole.take(held), dealt.blocks[held]) for held in folds]
 
 
 def boost_log_odds(regressors: list[Any], whole: BoostedRows, dealt: Dealt) -> tuple[list[Any], Floats]:

@@ -36,7 +36,7 @@ from onlinecal.tables.columns import (
 from onlinecal.tables.frames import as_array, missing_in, unmasked
 
 
-def enough_folds(folds: int, y: Labels) -> int:
+def enough_folds(folds: int, y: LabelArray) -> int:
     """The number of folds, but no more than the rarest class has rows; a warning says if it is lowered."""
     known, counts = np.unique(y, return_counts=True)
     fewest, rarest = int(counts.min()), known.tolist()[counts.argmin()]
@@ -124,7 +124,7 @@ def _check_columns(table: Floats, classes: NDArray[Any], name: str) -> None:
         )
 
 
-Labels = NDArray[Any]
+LabelArray = NDArray[Any]
 RowNumbers = NDArray[np.int64]
 
 
@@ -145,7 +145,7 @@ class RecalibratedPair:
 
     estimator: Any
     recalibrator: Any
-    classes: Labels
+    classes: LabelArray
     reading: float
 
     def predict_proba(self, X: Any) -> Floats:
@@ -163,11 +163,11 @@ class RecalibratedPair:
 def fit_and_ask(
     estimator: Any,
     X: Any,
-    y: Labels,
+    y: LabelArray,
     train: RowNumbers,
     test: RowNumbers,
     params: dict[str, Any],
-    classes: Labels,
+    classes: LabelArray,
 ) -> tuple[Any, Response]:
     """The classifier fitted to the rows `train`, and its answers for the rows `test`."""
     estimator.fit(_safe_indexing(X, train), y[train], **params)
@@ -175,7 +175,7 @@ def fit_and_ask(
 
 
 def recalibrated(
-    estimator: Any, model: Any, answer: Response, y: Labels, params: dict[str, Any], classes: Labels
+    estimator: Any, model: Any, answer: Response, y: LabelArray, params: dict[str, Any], classes: LabelArray
 ) -> RecalibratedPair:
     """A classifier with a map that is fitted to its answers for rows with the labels y."""
     reading = answer.reading()
@@ -366,7 +366,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             raise ValueError(f"cv must be a number, a splitter or splits, got {self.cv!r}{hint}")
 
     def _dealt(
-        self, X: Any, y: Labels, sample_weight: ArrayLike | None, frozen: bool
+        self, X: Any, y: LabelArray, sample_weight: ArrayLike | None, frozen: bool
     ) -> tuple[RowNumbers, Floats, RowNumbers | None]:
         """The rows that are used, their weights and, if `cv` is a number, their folds.
 
@@ -393,7 +393,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         return rows[dealt.rows], dealt.weights, dealt.fold
 
     def _splits(
-        self, X: Any, y: Labels, routed: Bunch, frozen: bool, fold: RowNumbers | None
+        self, X: Any, y: LabelArray, routed: Bunch, frozen: bool, fold: RowNumbers | None
     ) -> list[tuple[RowNumbers, RowNumbers]]:
         """Training and held-out rows of every fold; for a frozen classifier all rows are held out."""
         rows = np.arange(len(y))
@@ -412,7 +412,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             raise ValueError(f"cv must have at least one fold, got {self.cv!r}")
         return splits
 
-    def _route(self, y: Labels, sample_weight: ArrayLike | None, fit_params: dict[str, Any]) -> Bunch:
+    def _route(self, y: LabelArray, sample_weight: ArrayLike | None, fit_params: dict[str, Any]) -> Bunch:
         """The keyword arguments for the methods of estimator, recalibrator and splitter."""
         if get_config()["enable_metadata_routing"]:
             return process_routing(self, "fit", sample_weight=sample_weight, **fit_params)
@@ -454,7 +454,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         check_is_fitted(self, "calibrated_classifiers_")
         return np.mean([pair.predict_proba(X) for pair in self.calibrated_classifiers_], axis=0)
 
-    def predict(self, X: Any) -> Labels:
+    def predict(self, X: Any) -> LabelArray:
         """The label with the largest probability, shape (n,); ties: the first in `classes_`."""
         top = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[top]
@@ -466,7 +466,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         return tags
 
 
-def _known_classes(y: Labels, fitted: Any | None) -> Labels:
+def _known_classes(y: LabelArray, fitted: Any | None) -> LabelArray:
     """The sorted labels, or all labels that the fitted classifier knows."""
     classes = np.unique(y)
     if len(classes) == 0:

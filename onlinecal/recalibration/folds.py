@@ -168,13 +168,13 @@ def _dealt(
         return Dealt(rows, weights, fold, blocks, n_sets, int(sets.max()) + 1)
     parts = divided(weights[parted], shares, np.random.default_rng(seed))
     again, into = np.nonzero(parts)
-    mine, whole = parts[again, into], rows[~parted]
+    part_weights, whole = parts[again, into], rows[~parted]
     blocks = np.where(single, np.minimum(weights, 1.0), weights)[whole]
     return Dealt(
         np.concatenate([whole, rows[parted][again]]),
-        np.concatenate([weights[whole], mine]),
+        np.concatenate([weights[whole], part_weights]),
         np.concatenate([fold[whole], into]),
-        np.concatenate([blocks, np.minimum(mine, 1.0)]),
+        np.concatenate([blocks, np.minimum(part_weights, 1.0)]),
         n_sets,
         len(np.unique(sets[whole])) + float(weights[parted].sum()),
     )

@@ -237,7 +237,7 @@ class StartedRecalibrator(ProbabilityRecalibrator):
             return DirichletCalibration(best_penalty(table, labels, weights))
         return None if self.start == "none" else START_MODELS[self.start]()
 
-    def _deciding_folds(self, table: Floats, labels: Ints, weights: Floats) -> list[Split]:
+    def _deciding_folds(self, table: Floats, labels: Ints, weights: Floats) -> list[HeldOutSplit]:
         """For each fold the rows to fit and the rows held out, which decide how much of a correction is kept.
 
         Of more than MOST_FOLDED_ROWS rows there is one fold, of more than MOST_DECIDING one of a sample. With
@@ -260,7 +260,9 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         for fold in range(1 if n_rows > MOST_FOLDED_ROWS else dealt.n_folds):
             inside, out = dealt.fold != fold, dealt.fold == fold
             fitted = known[dealt.rows[inside]], dealt.weights[inside]
-            splits.append(Split(*fitted, known[dealt.rows[out]], dealt.weights[out], dealt.blocks[out]))
+            splits.append(
+                HeldOutSplit(*fitted, known[dealt.rows[out]], dealt.weights[out], dealt.blocks[out])
+            )
         return splits
 
     def _mix(
@@ -361,7 +363,7 @@ def started(model: ProbabilityRecalibrator | None, table: Floats) -> Floats:
     return as_doubles(table) if model is None else model._mapped(table)
 
 
-class Split(NamedTuple):
+class HeldOutSplit(NamedTuple):
     """Rows to fit and rows held out: numbers and weights of both, and the blocks of those held out."""
 
     fitted: Ints

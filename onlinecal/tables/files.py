@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from onlinecal.catalogue import did_you_mean
-from onlinecal.tables.formats import Csv, JsonLines, Npz, Parquet, Reader, twice
+from onlinecal.tables.formats import Csv, FormatReader, JsonLines, Npz, Parquet, twice
 from onlinecal.texts import cut, shown
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def read_frame(path: Path, wanted: Iterable[str] = (), as_written: Iterable[str]
     return frame
 
 
-def _reader(form: str, origin: Path | bytes) -> Reader:
+def _reader(form: str, origin: Path | bytes) -> FormatReader:
     if isinstance(origin, bytes) and form in TEXT_FORMATS:
         return Csv(origin) if form == "csv" else JsonLines(origin)
     return Parquet(origin) if form == "parquet" else Npz(origin)

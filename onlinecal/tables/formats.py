@@ -33,7 +33,7 @@ NUMBER_FIELD = rb"(?:^|[,;\t|])[\"\s]*[+-]?\d*\.?\d+(?:[eE][+-]?\d+)?[%\"\s]*(?:
 ROWS_ALIKE = "a list of rows, as [{...}, {...}], or of columns, as {...: [...], ...: [...]}"
 
 
-class Reader(Protocol):
+class FormatReader(Protocol):
     """A file that is open for reading: the names of its columns, as they are written, and the columns."""
 
     names: list[str]
@@ -104,7 +104,7 @@ class Csv:
         )
 
     def read(self, places: Sequence[int], as_written: Collection[int]) -> pl.DataFrame:
-        """As of `Reader`; a column of numbers only, or of true and false only, becomes one of that type."""
+        """As `FormatReader` says; a column of numbers only, or of booleans only, becomes one of that type."""
         import polars as pl
 
         table = self._texts(len(self.names))
@@ -194,7 +194,7 @@ class JsonLines:
         self.names = self._table.columns
 
     def read(self, places: Sequence[int], as_written: Collection[int]) -> pl.DataFrame:
-        """As of `Reader`."""
+        """As of `FormatReader`."""
         import polars as pl
 
         columns = [unboxed(self._table.to_series(place)) for place in places]
@@ -295,7 +295,7 @@ class Parquet:
         self.names = self._scanned.collect_schema().names()
 
     def read(self, places: Sequence[int], as_written: Collection[int]) -> pl.DataFrame:
-        """As of `Reader`."""
+        """As of `FormatReader`."""
         import polars as pl
 
         table = self._scanned.select([self.names[place] for place in places]).collect()
@@ -323,7 +323,7 @@ class Npz:
                     yield from ((f"{key}_{place}", array[:, place]) for place in range(array.shape[1]))
 
     def read(self, places: Sequence[int], as_written: Collection[int]) -> pl.DataFrame:
-        """As of `Reader`; ValueError for vectors of unequal length."""
+        """As of `FormatReader`; ValueError for vectors of unequal length."""
         import numpy as np
         import polars as pl
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from onlinecal.texts import shown
 
-UNREAD = {
+UNREAD_KINDS = {
     ("polars", "LazyFrame"): "a LazyFrame: collect() it first",
     ("polars", "Expr"): "an expression of polars: select it from a frame first",
     ("pyarrow", "RecordBatchReader"): "a RecordBatchReader, which is read once: give its read_all()",
@@ -92,7 +92,7 @@ def refuse_no_array(values: Any, name: str, wanted: str) -> None:
             "give pandas.DataFrame(...) of it"
         )
     for parent in type(values).__mro__:
-        unread = UNREAD.get((parent.__module__.partition(".")[0], parent.__name__))
+        unread = UNREAD_KINDS.get((parent.__module__.partition(".")[0], parent.__name__))
         if unread is not None:
             raise ValueError(f"{name} must be {wanted}, got {unread}")
     if isinstance(values, Set) and not isinstance(values, Sequence):

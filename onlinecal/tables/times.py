@@ -105,7 +105,7 @@ class Times:
         return Times(name, self.kind, later, self.missing, later, self.is_coarse)
 
 
-class RowNumbers(Times):
+class RowNumberTimes(Times):
     """The numbers of the rows, which stand for times where none are given."""
 
     span = "a number of rows"
@@ -114,7 +114,7 @@ class RowNumbers(Times):
 def row_numbers(length: int) -> Times:
     """0, 1, ..., length - 1, which stand for times where none are given."""
     rows = np.arange(length)
-    return RowNumbers("row", NUMBER, rows, np.zeros(length, bool), rows)
+    return RowNumberTimes("row", NUMBER, rows, np.zeros(length, bool), rows)
 
 
 def read_times(column: Any, name: str, length: int | None = None) -> Times:

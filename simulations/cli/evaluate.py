@@ -13,7 +13,7 @@ from onlinecal.cli.verbs import CHECK_FAILED, FILES, AsJson, DropInvalid, Positi
 from onlinecal.tables.rounds import Reading
 
 if TYPE_CHECKING:
-    from onlinecal.simulations.evaluation import Columns, Source
+    from onlinecal.simulations.evaluation import FileColumns, Source
     from onlinecal.wrappers.strategies.buckets import Buckets
 
 DEFAULT_MODEL = "logistic"
@@ -98,7 +98,7 @@ def evaluate(
 
     if len(set(stream)) < len(stream):
         raise ValueError(f"a stream is listed twice: {', '.join(stream)}")
-    columns = evaluation.Columns(forecast, outcome, sort, settled_at, together)
+    columns = evaluation.FileColumns(forecast, outcome, sort, settled_at, together)
     if late and (settled_at is not None or together is not None):
         raise ValueError("--late excludes --settled-at and --together, which say when labels come")
     reading = Reading(positive, scale, drop_invalid)
@@ -140,7 +140,7 @@ def evaluate(
         raise Exit(CHECK_FAILED)
 
 
-def _lateness(late: int, columns: Columns) -> str:
+def _lateness(late: int, columns: FileColumns) -> str:
     """The words of a title that say when labels came."""
     if columns.settled_at is not None:
         return f", labels at {columns.settled_at}"

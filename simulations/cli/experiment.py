@@ -113,9 +113,9 @@ def _draw(name: str, task: Experiment, out: Path, jobs: int, written: list[Path]
         for done, rows_of_split in enumerate(play(name, task, jobs), 1):
             rows += rows_of_split
             tell(done, task.n_splits)
-    every = pl.DataFrame(rows, infer_schema_length=None)
-    written.append(write_table(every, out / f"{name}-splits.csv"))
-    drawn = EXPERIMENT_FIGURES[name].prepare(every)
+    scores = pl.DataFrame(rows, infer_schema_length=None)
+    written.append(write_table(scores, out / f"{name}-splits.csv"))
+    drawn = EXPERIMENT_FIGURES[name].prepare(scores)
     written.append(write_figure(EXPERIMENT_FIGURES[name].draw(drawn), drawn, out / name))
     return drawn
 

@@ -45,16 +45,18 @@ COMPARED = ("id", "key", "position", "probability", "certificate")
 def make_events(keys: int, rounds: int) -> pl.DataFrame:
     """All events in the order of their positions, with the columns of `onlinecal.engine.spark.EVENTS`."""
     rng = np.random.default_rng(0)
-    asked = np.sort(rng.random((keys, rounds)), axis=1)
-    swing = rng.uniform(0.5, 2.0, (keys, 1)) * np.sin(2.0 * np.pi * (asked + rng.random((keys, 1))))
+    query_times = np.sort(rng.random((keys, rounds)), axis=1)
+    swing = rng.uniform(0.5, 2.0, (keys, 1)) * np.sin(2.0 * np.pi * (query_times + rng.random((keys, 1))))
     log_odds = rng.normal(0.0, 1.2, (keys, 1)) + swing
-    hints = np.round(expit(OVERCONFIDENCE * (log_odds + rng.normal(0.0, 0.5, asked.shape))), 2)
-    outcomes = rng.random(asked.shape) < expit(log_odds)
-    settled = asked + rng.exponential(MEAN_LATENESS / rounds, asked.shape)
+    hints = np.round(expit(OVERCONFIDENCE * (log_odds + rng.normal(0.0, 0.5, query_times.shape))), 2)
+    outcomes = rng.random(query_times.shape) < expit(log_odds)
+    outcome_times = query_times + rng.exponential(MEAN_LATENESS / rounds, query_times.shape)
     names = [f"shop-{i}" for i in range(keys) for _ in range(rounds)]
     shared = {"id": [f"{name}/{j % rounds}" for j, name in enumerate(names)], "key": names}
-    queries = pl.DataFrame({"type": "query", **shared, "hint": hints.ravel(), "time": asked.ravel()})
-    answers = pl.DataFrame({"type": "outcome", **shared, "value": outcomes.ravel(), "time": settled.ravel()})
+    queries = pl.DataFrame({"type": "query", **shared, "hint": hints.ravel(), "time": query_times.ravel()})
+    answers = pl.DataFrame(
+        {"type": "outcome", **shared, "value": outcomes.ravel(), "time": outcome_times.ravel()}
+    )
     answers = answers.with_columns(pl.col("value").cast(pl.Int8).cast(pl.String))
     events = pl.concat([queries, answers], how="diagonal").sort("time", maintain_order=True)
     return events.with_columns(position=pl.int_range(events.height))
@@ -91,8 +93,8 @@ def play(spark: SparkSession, out: Path) -> tuple[list[float], pl.DataFrame, flo
     assert isinstance(forecasts, pl.DataFrame)
     events = spark.read.parquet(str(out / "events"))
     settled = events.where("type = 'outcome'").selectExpr("id", "cast(value as int) as outcome")
-    asked = events.where("type = 'query'").select("id", "key", "hint").join(settled, "id")
-    lower = distances(asked, "hint", by="key", budget=0.004).groupBy().sum("distance_lower").first()[0]
+    hinted = events.where("type = 'query'").select("id", "key", "hint").join(settled, "id")
+    lower = distances(hinted, "hint", by="key", budget=0.004).groupBy().sum("distance_lower").first()[0]
     return [batch.durationMs["triggerExecution"] / 1000 for batch in batches], forecasts, lower
 
 
@@ -100,14 +102,14 @@ def forecasts_of_one_machine(events: pl.DataFrame) -> pl.DataFrame:
     """The forecasts of the engine without Spark for the same events, in the order of their positions."""
     from onlinecal.engine import Engine, Forecast, Outcome, Query
 
-    asked: list[Any] = [
+    events_in_order: list[Any] = [
         Query(id, key, hint, at) if kind == "query" else Outcome(id, int(value), key, at)
         for kind, id, key, hint, value, at in events.select(
             "type", "id", "key", "hint", "value", "time"
         ).iter_rows()
     ]
     with Engine(hot_keys=1 << 20) as engine:
-        answers = engine.handle(asked)
+        answers = engine.handle(events_in_order)
     rows = [
         (answer.id, answer.key, position, answer.probability, answer.certificate)
         for position, answer in enumerate(answers)

@@ -19,7 +19,7 @@ from onlinecal.simulations.games.duel import Duel, play
 from onlinecal.simulations.games.players import Player, finite
 
 WINDOW_FIELDS = ("window", "window_certificate", "window_guarantee")
-Labels = NDArray[np.int64]
+ClassNumbers = NDArray[np.int64]
 
 DISTANCE_BUDGET = 0.05
 """The effort for the distance of several classes at budget 1: a second or two for ten thousand rounds."""
@@ -241,7 +241,7 @@ def _measured(
 
 
 def multiclass_errors(
-    forecasts: Floats, outcomes: Labels, look_ahead: Floats | None, budget: float
+    forecasts: Floats, outcomes: ClassNumbers, look_ahead: Floats | None, budget: float
 ) -> dict[str, Any]:
     """The measures of class probabilities (T, k), by the names of `MeasuredMulticlass`."""
     rounds, k = forecasts.shape
@@ -264,7 +264,7 @@ def multiclass_errors(
     }
 
 
-def biases_of(points: Floats, outcomes: Labels) -> tuple[Floats, Floats, Labels]:
+def biases_of(points: Floats, outcomes: ClassNumbers) -> tuple[Floats, Floats, ClassNumbers]:
     """The different rows of `points`, shape (V, k), their biases, and the number of rounds at each.
 
     The bias of a row is the sum over its rounds of the row minus the outcome as a unit vector. The rows are
@@ -276,7 +276,7 @@ def biases_of(points: Floats, outcomes: Labels) -> tuple[Floats, Floats, Labels]
     return rows, number[:, None] * rows - counts, number
 
 
-def brier_scores(forecasts: Floats, outcomes: Labels) -> tuple[float, float]:
+def brier_scores(forecasts: Floats, outcomes: ClassNumbers) -> tuple[float, float]:
     """The sum over rounds of |p - y|_2^2 for the forecasts, and for the best constant forecast."""
     hits = [outcomes == c for c in range(forecasts.shape[1])]
     constants = (best_constant_brier(len(outcomes), int(hit.sum())) for hit in hits)

@@ -292,11 +292,12 @@ MULTICLASS_CATALOGUE: Catalogue[Family] = Catalogue(
             (SIMPLEX_SLACK_SETTING, SIMPLEX_REPORT_SETTING, HINTS_SETTING),
         ),
         Family(
-            "uniform", "all classes alike", lambda settings, rounds, seed: Baseline(settings["n_classes"]),
+            "uniform", "all classes alike",
+            lambda settings, rounds, seed: MulticlassBaseline(settings["n_classes"]),
         ),
         Family(
             "frequencies", "how often each class came so far",
-            lambda settings, rounds, seed: Baseline(settings["n_classes"], settings["prior"]),
+            lambda settings, rounds, seed: MulticlassBaseline(settings["n_classes"], settings["prior"]),
             (PRIOR_SETTING,),
         ),
     ),
@@ -304,7 +305,7 @@ MULTICLASS_CATALOGUE: Catalogue[Family] = Catalogue(
 """The forecasters of several classes; each of them has `MulticlassRules`, which play it."""
 
 
-class Baseline:
+class MulticlassBaseline:
     """A forecaster whose memory is [prior, sum of (p - y) of each class..., rounds of each class...].
 
     With prior 0 all classes are always equally likely. With a prior above 0 the forecasts are the running

@@ -71,7 +71,7 @@ def draw_film(table: pl.DataFrame) -> Figure:
         axis.set_xticks(shown, [f"t={moment:,}" for moment in shown])
         axis.set_ylabel("value v")
         over_rounds.draw_scale(style.place(figure, width - 1.0, top - panel, 0.16, panel), limit)
-        note = f" (values grouped into {over_rounds.MOST_VALUES} parts)" if film["grouped"][0] else ""
+        note = f" (values grouped into {over_rounds.MOST_BIAS_VALUES} parts)" if film["grouped"][0] else ""
         axis.set_title(f"{name}{note}", pad=6)
         each = (width - 1.75) / len(shown)
         for at, moment in enumerate(shown):

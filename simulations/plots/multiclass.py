@@ -114,7 +114,7 @@ PAGE_LEFT, PAGE_RIGHT, PAGE_BOTTOM, PAGE_TOP = -0.06, 1.06, -0.1, 0.92
 N_PATH_MEANS, PATH_SHARE = 60, 10
 """The path joins the mean forecasts of N_PATH_MEANS stretches of the last 1/PATH_SHARE of the game."""
 
-COARSE_CELLS = 40
+TRIANGLE_CELLS = 40
 """The number of cells a side for forecasts without cells of their own."""
 
 LARGEST_BIAS = 0.75
@@ -200,13 +200,13 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
 
 def _coarse(forecasts: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
     """The cells of 1/COARSE_CELLS that forecasts are in: barycentres, sizes and numbers of forecasts."""
-    scaled = COARSE_CELLS * forecasts / forecasts.sum(axis=1, keepdims=True)
+    scaled = TRIANGLE_CELLS * forecasts / forecasts.sum(axis=1, keepdims=True)
     corner = np.floor(scaled + 1e-9)
-    left = np.rint(COARSE_CELLS - corner.sum(axis=1, keepdims=True))
+    left = np.rint(TRIANGLE_CELLS - corner.sum(axis=1, keepdims=True))
     # a forecast on a grid point is put into a cell beside it
     corner -= (left == 0) * (np.arange(3) == corner.argmax(axis=1)[:, None])
     left = np.maximum(left, 1.0)
-    return _different((corner + left / 3.0) / COARSE_CELLS, (3.0 - 2.0 * left[:, 0]) / COARSE_CELLS)
+    return _different((corner + left / 3.0) / TRIANGLE_CELLS, (3.0 - 2.0 * left[:, 0]) / TRIANGLE_CELLS)
 
 
 def _different(cells: Floats, sizes: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:

@@ -400,7 +400,7 @@ EXPONENT_ANCHORS = (
 
 EXPONENT_COLOURS = LinearSegmentedColormap.from_list("exponents", EXPONENT_ANCHORS)
 
-CELL_WIDTH, CELL_HEIGHT = 0.62, 0.42
+MATRIX_CELL_WIDTH, MATRIX_CELL_HEIGHT = 0.62, 0.42
 """The size of a cell in inches."""
 
 
@@ -417,7 +417,7 @@ def draw_matrix(table: pl.DataFrame) -> Figure:
         table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
     )
     left, bottom = 0.3 + 0.088 * max(map(len, rows)), 0.85
-    wide, high = CELL_WIDTH * len(columns), CELL_HEIGHT * len(rows)
+    wide, high = MATRIX_CELL_WIDTH * len(columns), MATRIX_CELL_HEIGHT * len(rows)
     slanted = 0.15 + 0.058 * max(map(len, columns))
     figure = Figure(figsize=(max(left + wide + slanted, 7.5), bottom + high + slanted + 0.9))
     seeds, longest = (int(style.highest(table[name])) for name in ("n_seeds", "most_rounds"))

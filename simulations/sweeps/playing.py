@@ -250,8 +250,8 @@ def play_game(
     here = f"the worker on {platform.node()}"
     try:
         players.load_all(load)
-        if (mine := identity(game)) != asked:
-            raise ValueError(f"it has {mine} for {asked}")
+        if (own_identity := identity(game)) != asked:
+            raise ValueError(f"it has {own_identity} for {asked}")
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{here} misses what must be at the same place there: {error}") from None
     except ValueError as error:

@@ -37,7 +37,7 @@ BOUND_ROUNDING = 1e-9
 """This is more than the rounding error of a sum of a few ten thousand products of at most 1."""
 MOST_DESCENTS = 100
 """After this many programs no better forecasters are searched for, which would take most of the time."""
-CLOSED_GAP = 1e-6
+EQUAL_BOUNDS = 1e-6
 """Bounds count as equal if they are this close."""
 LARGEST_DENOMINATOR = 100_000
 """Forecasts are rounded to fractions with at most this denominator before their worst case is computed."""
@@ -68,7 +68,7 @@ class LeastWorst:
     @property
     def is_closed(self) -> bool:
         """Whether the bounds meet, up to 1e-6."""
-        return self.upper - self.lower <= CLOSED_GAP
+        return self.upper - self.lower <= EQUAL_BOUNDS
 
 
 def calibrated_sequences(outcomes: OutcomesSoFar) -> NDArray[np.int64]:
@@ -155,7 +155,8 @@ class GameRelaxation:
     def solve(self, allowed: NDArray[np.bool_], first: float) -> SearchNode | None:
         """Solve it for these allowed sequences, and a first forecast in [1/2, first]; None if infeasible."""
         low, high = np.zeros(self.moves.stop), np.ones(self.moves.stop)
-        high[self.value], low[0], high[0], high[self.weights] = self.rounds, 0.5, first, allowed
+        high[self.value], high[self.weights] = self.rounds, allowed
+        low[0], high[0] = 0.5, first
         cost = np.zeros(len(low))
         cost[self.value] = 1.0
         bounds = np.column_stack([low, high])
@@ -205,7 +206,7 @@ def least_worst(rounds: int, most_nodes: int = 2000) -> LeastWorst:
     waiting, nodes, lower = [(root.bound, 0, root)], 1, root.bound
     while waiting:
         lower, _, node = heapq.heappop(waiting)
-        if best - lower <= CLOSED_GAP / 2 or nodes >= most_nodes:
+        if best - lower <= EQUAL_BOUNDS / 2 or nodes >= most_nodes:
             break
         for allowed in branches(game, node):
             child = game.solve(allowed, 1.0)
@@ -227,13 +228,13 @@ def branches(game: GameRelaxation, node: SearchNode) -> list[NDArray[np.bool_]]:
     """
     true, _ = game.gaps(node.solution[: game.value], node.allowed)
     mixed = node.solution[game.moves].reshape(game.paths.shape).sum(axis=1)
-    g = int(np.argmax((node.prices + CLOSED_GAP) * np.maximum(true - mixed, 0.0)))
+    g = int(np.argmax((node.prices + EQUAL_BOUNDS) * np.maximum(true - mixed, 0.0)))
     places = game.starts[g] + np.flatnonzero(node.allowed[game.starts[g] : game.starts[g + 1]])
     choices = game.sequences[g][places - game.starts[g]]
     weights = node.solution[game.weights][places]
     mean = weights @ choices / weights.sum()
     t = int((weights @ (choices - mean) ** 2).argmax())
-    below = choices[:, t] <= mean[t] + CLOSED_GAP
+    below = choices[:, t] <= mean[t] + EQUAL_BOUNDS
     if below.all():
         below = choices[:, t] < choices[:, t].max()
     halves = []
@@ -253,7 +254,7 @@ def descend(game: GameRelaxation, solution: Floats) -> tuple[float, Floats]:
     forecasts[0] = 0.5
     while True:
         distances, where = game.gaps(forecasts, game.everything)
-        if distances.max() >= best - CLOSED_GAP / 10:
+        if distances.max() >= best - EQUAL_BOUNDS / 10:
             return best, forecasts
         best = float(distances.max())
         chosen = np.zeros_like(game.everything)

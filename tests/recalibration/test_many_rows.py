@@ -189,7 +189,7 @@ def test_of_many_rows_one_fold_says_how_many_patches_groups_need(monkeypatch):
     truth = np.clip(p + 0.2 * members[:, 0] - 0.15 * members[:, 1], 0.01, 0.99)
     y = (rng.random(6000) < truth).astype(np.uint8)
     assert len(starts.fold_parts(EventRows(p, y, members, np.ones(6000)), 3, 0)) == 3
-    monkeypatch.setattr(starts, "MOST_FOLDED_ROWS", 1000)
+    monkeypatch.setattr(starts, "MOST_FOLDED_GROUP_ROWS", 1000)
     (inside, held, _), *others = starts.fold_parts(EventRows(p, y, members, np.ones(6000)), 3, 0)
     assert (len(inside.p), len(held.p), others) == (4000, 2000, [])
     found = event_costs(GroupRecalibrator().fit(p, y, members).predict(p, members), y).mean()

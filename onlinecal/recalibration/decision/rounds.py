@@ -322,7 +322,8 @@ class DescentFold:
         weights: Floats,
         blocks: Floats | None = None,
     ) -> None:
-        self.descent, self.begun, self.labels, self.weights = descent, begun, labels, weights
+        self.descent, self.begun = descent, begun
+        self.labels, self.weights = labels, weights
         self.blocks = weights if blocks is None else blocks
         self.first = self.table = table
 

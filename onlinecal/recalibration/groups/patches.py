@@ -157,7 +157,8 @@ class ValueCells:
     """
 
     def __init__(self, sets: RowsByValue, y: Bytes, n_levels: int, by_fall: bool) -> None:
-        self._members, self._y, self._m, self._by_fall = sets.members, y, n_levels, by_fall
+        self._members, self._y = sets.members, y
+        self._m, self._by_fall = n_levels, by_fall
         self._place = {value: k for k, value in enumerate(sets.rows)}
         shape = len(sets.rows), sets.members.shape[1]
         self.values = np.array(list(sets.rows))
@@ -277,7 +278,7 @@ EMPTY_CELL = 1e-300
 """The bias of an empty cell, which is 0, is divided by this."""
 
 
-class Scale(NamedTuple):
+class StepScale(NamedTuple):
     """The scale to which steps are added, with functions of it.
 
     Attributes
@@ -322,7 +323,7 @@ def _clipped(z: Floats) -> Floats:
     return np.clip(z, 0.0, 1.0)
 
 
-FORECAST_SCALE = Scale(
+FORECAST_SCALE = StepScale(
     enter=np.array,
     leave=_clipped,
     spread=np.ones_like,
@@ -333,7 +334,7 @@ FORECAST_SCALE = Scale(
     least=0.0,
 )
 EXACT_SCALE = FORECAST_SCALE._replace(values=lambda p, n_levels: p)
-LOG_ODDS_SCALE = Scale(
+LOG_ODDS_SCALE = StepScale(
     enter=log_odds,
     leave=expit,
     spread=lambda f: f * (1.0 - f),
@@ -346,7 +347,7 @@ LOG_ODDS_SCALE = Scale(
 
 
 def fit_steps(
-    rows: EventRows, aside: EventRows | None, plan: PatchPlan, scale: Scale
+    rows: EventRows, aside: EventRows | None, plan: PatchPlan, scale: StepScale
 ) -> tuple[Any, Floats | None]:
     """Make patches that add steps; returns them, and the held-out loss before and after each.
 
@@ -383,7 +384,7 @@ class StepCells:
         How much steps are sure to save, shape (K + 1, G), and the largest of each level set, (K + 1,).
     """
 
-    def __init__(self, rows: EventRows, plan: PatchPlan, scale: Scale) -> None:
+    def __init__(self, rows: EventRows, plan: PatchPlan, scale: StepScale) -> None:
         self.scale, self.shrinkage = scale, plan.shrinkage
         values = scale.values(rows.p, plan.n_levels)
         # values are grid points, or with 0 levels the forecasts themselves
@@ -476,7 +477,7 @@ def move_rows(
     return gained
 
 
-def _epoch(rows: EventRows, plan: PatchPlan, scale: Scale) -> Any:
+def _epoch(rows: EventRows, plan: PatchPlan, scale: StepScale) -> Any:
     """The patches of one epoch, largest sure saving first; none if no group's violation exceeds alpha."""
     cells, total = StepCells(rows, plan, scale), float(rows.weights.sum())
     rows_of_table: list[tuple[float, ...]] = []
@@ -514,7 +515,7 @@ def _epochs(patches: Any) -> Iterator[Any]:
     return (part for part in np.split(patches, ends) if len(part))
 
 
-def _moved(p: Floats, members: Bytes, patches: Any, n_levels: int, scale: Scale) -> Floats:
+def _moved(p: Floats, members: Bytes, patches: Any, n_levels: int, scale: StepScale) -> Floats:
     """The forecasts p, shape (n,), after the patches of one epoch."""
     everywhere = np.isnan(patches["value"])
     values, place = np.unique(patches["value"][~everywhere], return_inverse=True)
@@ -532,14 +533,14 @@ def _moved(p: Floats, members: Bytes, patches: Any, n_levels: int, scale: Scale)
     return np.where(total != 0.0, scale.leave(scale.enter(p) + total), p)
 
 
-def replay_steps(p: Floats, members: Bytes, patches: Any, n_levels: int, scale: Scale) -> Floats:
+def replay_steps(p: Floats, members: Bytes, patches: Any, n_levels: int, scale: StepScale) -> Floats:
     """The forecasts p, shape (n,), after a history of steps on this scale; members (n, G)."""
     for part in _epochs(patches):
         p = _moved(p, members, part, n_levels, scale)
     return p
 
 
-def _curve(patches: Any, aside: EventRows, n_levels: int, scale: Scale) -> Floats:
+def _curve(patches: Any, aside: EventRows, n_levels: int, scale: StepScale) -> Floats:
     """Mean losses of these rows before and after each patch; the latter are entered in the patches."""
     p, changes, weights = aside.p, [], aside.weights
     first = float(weights @ scale.loss(scale.enter(p), aside.y))

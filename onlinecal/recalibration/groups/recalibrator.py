@@ -30,8 +30,8 @@ from onlinecal.recalibration.groups.patches import (
 )
 from onlinecal.recalibration.groups.start import (
     PATCH_KINDS,
-    Choice,
     Patch,
+    StartAndPatches,
     StartMap,
     away_from_ends,
     choose,
@@ -89,21 +89,21 @@ def plan_of(model: GroupRecalibrator, n_rows: float) -> PatchPlan:
 
 
 def _folds(model: GroupRecalibrator, n_rows: float) -> int:
-    asked = model.n_folds
-    if asked is not None and asked != 0:
+    n_folds = model.n_folds
+    if n_folds is not None and n_folds != 0:
         if model.validation_fraction:
             raise ValueError(
                 f"n_folds must be None or 0 with validation_fraction={model.validation_fraction}, "
-                f"got {asked!r}"
+                f"got {n_folds!r}"
             )
-        return check_count(asked, "n_folds", least=2)
-    if asked is not None:
-        check_count(asked, "n_folds", least=0)
-    return 0 if asked == 0 or model.validation_fraction else default_folds(n_rows)
+        return check_count(n_folds, "n_folds", least=2)
+    if n_folds is not None:
+        check_count(n_folds, "n_folds", least=0)
+    return 0 if n_folds == 0 or model.validation_fraction else default_folds(n_rows)
 
 
 def _levels(model: GroupRecalibrator, alpha: float, has_folds: bool) -> int:
-    asked, patch = model.n_levels, model.patch
+    n_levels, patch = model.n_levels, model.patch
     if model.target == "means" and patch not in ("shift", "log-odds"):
         raise ValueError(f"patch must be 'shift' or 'log-odds' for the target 'means', got {patch!r}")
     for kind, words in (
@@ -111,14 +111,14 @@ def _levels(model: GroupRecalibrator, alpha: float, has_folds: bool) -> int:
         (patch.startswith("unrounded"), f"patch {patch!r}"),
     ):
         if kind:
-            if asked is not None:
-                raise ValueError(f"n_levels must be None for the {words}, got {asked!r}")
+            if n_levels is not None:
+                raise ValueError(f"n_levels must be None for the {words}, got {n_levels!r}")
             return 0
-    if asked is None and has_folds:
+    if n_levels is None and has_folds:
         return max(DEFAULT_LEVELS, math.ceil(alpha**-0.5)) if patch == "value" else DEFAULT_LEVELS
-    if asked is None:
+    if n_levels is None:
         return default_levels(alpha)
-    m = check_count(asked, "n_levels", most=1 << 20)
+    m = check_count(n_levels, "n_levels", most=1 << 20)
     if patch == "value" and 4.0 * m * m * alpha <= 1.0:
         raise ValueError(f"n_levels must be above 1/(2 sqrt(alpha)) = {0.5 / alpha**0.5:.4g}, got {m}")
     return m
@@ -377,7 +377,7 @@ class GroupRecalibrator(BaseEstimator):
         rows = raw._replace(p=self._inside(raw.p))
         parts = fold_parts(rows, plan.n_folds, self.seed, self.patch != "log-odds") if plan.n_folds else []
         raw, rows = self._copied(raw), self._copied(rows)
-        choice = Choice("none" if plan.n_folds else plan.start, 0, None)
+        choice = StartAndPatches("none" if plan.n_folds else plan.start, 0, None)
         if parts:
             searched = most_patches(self, plan, rows)
             choice = choose(parts, self.patch, plan._replace(most=searched), self._limit)

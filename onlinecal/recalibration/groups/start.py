@@ -36,7 +36,7 @@ from onlinecal.recalibration.groups.patches import (
     EventRows,
     EventStart,
     PatchPlan,
-    Scale,
+    StepScale,
     fit_moves,
     fit_steps,
     replay_moves,
@@ -56,16 +56,16 @@ class PatchKind(NamedTuple):
     replay: Callable[[Floats, Bytes, Any, int], Floats]
 
 
-def _steps_on(scale: Scale) -> PatchKind:
+def _steps_on(scale: StepScale) -> PatchKind:
     return PatchKind(partial(fit_steps, scale=scale), partial(replay_steps, scale=scale))
 
 
-VALUES = PatchKind(fit_moves, replay_moves)
+VALUE_PATCHES = PatchKind(fit_moves, replay_moves)
 PATCH_KINDS: dict[Patch, PatchKind] = {
     "log-odds": _steps_on(LOG_ODDS_SCALE),
-    "value": VALUES,
+    "value": VALUE_PATCHES,
     "shift": _steps_on(FORECAST_SCALE),
-    "unrounded": VALUES,
+    "unrounded": VALUE_PATCHES,
     "unrounded shift": _steps_on(EXACT_SCALE),
 }
 
@@ -147,7 +147,7 @@ def away_from_ends(q: Floats, p: Floats, edge: float) -> Floats:
     return np.clip(q, np.minimum(p, edge), np.maximum(p, 1.0 - edge))
 
 
-class Halves(NamedTuple):
+class FoldParts(NamedTuple):
     """Rows to fit and rows that are held out, with the blocks of the latter, as in `Dealt`."""
 
     inside: EventRows
@@ -157,11 +157,11 @@ class Halves(NamedTuple):
 
 FEW_SETS_REMARK = "what is learnt of one is hardly seen in another, so that next to nothing is changed"
 """What a remark says is the effect of fewer than two different rows a fold."""
-MOST_FOLDED_ROWS = 1_000_000
+MOST_FOLDED_GROUP_ROWS = 1_000_000
 """With more rows than this, one fold says enough."""
 
 
-class Choice(NamedTuple):
+class StartAndPatches(NamedTuple):
     """The start and the number of patches that are fitted to all rows.
 
     Attributes
@@ -210,7 +210,7 @@ def numbered_folds(y: NDArray[Any], n_folds: int, seed: int) -> Ints:
     return fold
 
 
-def choose(parts: list[Halves], patch: Patch, plan: PatchPlan, edge: float) -> Choice:
+def choose(parts: list[FoldParts], patch: Patch, plan: PatchPlan, edge: float) -> StartAndPatches:
     """The start and the number of patches with the least loss of rows that are held out, fold by fold.
 
     Each is taken only if it lowers that loss by more than chance explains; else nothing is done. The loss is
@@ -242,10 +242,10 @@ def choose(parts: list[Halves], patch: Patch, plan: PatchPlan, edge: float) -> C
     tried = 2 * started[0].inside.members.shape[1]
     if number and not lowers(losses_after(0) - losses_after(number), counts, blocks, patch, tried):
         number = 0
-    return Choice(best, number, np.asarray(total) / counts.sum())
+    return StartAndPatches(best, number, np.asarray(total) / counts.sum())
 
 
-def fold_parts(rows: EventRows, n_folds: int, seed: int, copied: bool = False) -> list[Halves]:
+def fold_parts(rows: EventRows, n_folds: int, seed: int, copied: bool = False) -> list[FoldParts]:
     """For each fold the rows outside of it, and the rows inside, which are held out.
 
     Of more than MOST_FOLDED_ROWS rows only the first fold is taken. If `copied`, a row of weight w becomes w
@@ -258,8 +258,8 @@ def fold_parts(rows: EventRows, n_folds: int, seed: int, copied: bool = False) -
     if copied:
         copies = np.repeat(np.arange(len(fold)), repeats(whole.weights, "copies"))
         whole, blocks, fold = copied_rows(whole), blocks[copies], fold[copies]
-    held_out = range(1 if len(rows.y) > MOST_FOLDED_ROWS else int(fold.max()) + 1)
-    return [Halves(whole.take(fold != k), whole.take(fold == k), blocks[fold == k]) for k in held_out]
+    held_out = range(1 if len(rows.y) > MOST_FOLDED_GROUP_ROWS else int(fold.max()) + 1)
+    return [FoldParts(whole.take(fold != k), whole.take(fold == k), blocks[fold == k]) for k in held_out]
 
 
 def copied_rows(rows: EventRows) -> EventRows:
@@ -289,7 +289,7 @@ def aside(sets: Ints, y: NDArray[Any], weights: Floats, fraction: float, seed: i
     return set_aside(sets, y, weights, fraction, numbering, seed)
 
 
-def best_start(parts: list[Halves], start: EventStart, edge: float) -> tuple[EventStart, list[Halves]]:
+def best_start(parts: list[FoldParts], start: EventStart, edge: float) -> tuple[EventStart, list[FoldParts]]:
     """The start with the least held-out log loss and the parts mapped by it; "none" unless it is lower."""
     kinds: Iterable[EventStart] = AUTO_STARTS if start == "auto" else ("none", start)
     started = {kind: [_started(kind, part, edge) for part in parts] for kind in dict.fromkeys(kinds)}
@@ -314,15 +314,15 @@ def lowers(gains: Floats, weights: Floats, blocks: Floats, patch: Patch, tried: 
     return total > max(error, at_once * math.log(tried) / (1.0 if patch == "log-odds" else 2.0))
 
 
-def _started(kind: EventStart, part: Halves, edge: float) -> Halves:
+def _started(kind: EventStart, part: FoldParts, edge: float) -> FoldParts:
     """Both parts, mapped by a start that is fitted to the first of them."""
     inside, held, blocks = part
     smooth = StartMap(kind).fit(inside.p, inside.y, inside.weights)
     mapped = inside._replace(p=smooth(inside.p, edge)), held._replace(p=smooth(held.p, edge))
-    return Halves(*mapped, blocks)
+    return FoldParts(*mapped, blocks)
 
 
-def _counts(parts: list[Halves]) -> tuple[Floats, Floats]:
+def _counts(parts: list[FoldParts]) -> tuple[Floats, Floats]:
     """Weights and blocks of the held-out rows of all parts, one part after the other."""
     return (
         np.concatenate([part.held.weights for part in parts]),

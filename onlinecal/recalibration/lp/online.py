@@ -14,12 +14,9 @@ import numpy as np
 from sklearn.base import clone
 
 from onlinecal.arrays import Floats
-from onlinecal.measures.lp.level_sets import levels_of
+from onlinecal.measures.lp.level_sets import LevelSetKey, levels_of
 from onlinecal.recalibration.lp.recalibrator import LevelSetMap, LpRecalibrator
 from onlinecal.recalibration.lp.statistics import PoolCounts, Statistics, noisy_pools, single_pool
-
-LevelSetKey = tuple[tuple[int, int], ...]
-"""A level set: pairs of a class with a level above 0 and this level."""
 
 LARGEST_WEIGHT = 1e100
 """If the weight of a round grows beyond this, all weights are measured in a larger unit."""

@@ -20,7 +20,7 @@ from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from onlinecal.simulations.games import duel as duel_module
 from onlinecal.simulations.games import players
 from onlinecal.simulations.games.duel import log_spaced, play
-from onlinecal.simulations.games.players import MULTICLASS_CATALOGUE, Baseline, create_player
+from onlinecal.simulations.games.players import MULTICLASS_CATALOGUE, MulticlassBaseline, create_player
 
 ROUNDS = 700
 
@@ -91,8 +91,14 @@ def test_duels_that_cannot_be_are_refused():
     labels, blind = adversaries.replay_labels([0, 1, 2]).adversary(), AlmostOneStepAhead(horizon=2)
     for forecaster, adversary, rounds, hints, words in (
         (AlmostOneStepAhead(horizon=4), stream, 4, None, r"at most the 3 .* got 4"),
-        (Baseline(3), labels, 4, None, "at most the 3 that labels has, got 4"),
-        (Baseline(3), labels, 3, np.full((3, 2), 0.5), r"hints must have the shape \(3, 3\), got \(3, 2\)"),
+        (MulticlassBaseline(3), labels, 4, None, "at most the 3 that labels has, got 4"),
+        (
+            MulticlassBaseline(3),
+            labels,
+            3,
+            np.full((3, 2), 0.5),
+            r"hints must have the shape \(3, 3\), got \(3, 2\)",
+        ),
         (blind, coin, 2, np.array([0.5]), "hints must"),
         (blind, coin, 2, np.array([0.5, np.nan]), "hints must"),
         (blind, coin, 2, np.array([0.5, 1.5]), "hints must"),
@@ -260,7 +266,7 @@ def test_the_greedy_adversary_is_told_what_each_outcome_would_do(k):
     assert duel.outcomes.tolist() == outcomes
     assert np.array_equal(duel.forecasts, forecasts)
     # against a constant one class becomes frequent
-    assert np.bincount(play(Baseline(k), adversary, 150).outcomes).max() > 140
+    assert np.bincount(play(MulticlassBaseline(k), adversary, 150).outcomes).max() > 140
 
 
 def test_the_loop_may_be_left_and_entered_anywhere(monkeypatch):
@@ -278,8 +284,8 @@ def test_the_loop_may_be_left_and_entered_anywhere(monkeypatch):
 def test_baselines_forecast_what_they_say():
     k, prior = 3, 2.0
     adversary = adversaries.create_multiclass("weights", k, 400)
-    assert (play(Baseline(k), adversary, 400).forecasts == 1 / 3).all()
-    running = play(Baseline(k, prior), adversary, 400)
+    assert (play(MulticlassBaseline(k), adversary, 400).forecasts == 1 / 3).all()
+    running = play(MulticlassBaseline(k, prior), adversary, 400)
     seen = np.eye(k)[running.outcomes].cumsum(axis=0) - np.eye(k)[running.outcomes]
     assert np.allclose(running.forecasts, (seen + prior) / (seen.sum(axis=1, keepdims=True) + k * prior))
     assert np.array_equal(running.charged, running.forecasts)

@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from onlinecal import adversaries
-from onlinecal.plots.over_rounds import MOMENTS, MOST_VALUES
+from onlinecal.plots.over_rounds import MOMENTS, MOST_BIAS_VALUES
 from onlinecal.plots.style import looks, moments_of, spread
 from onlinecal.simulations.games import players
 from onlinecal.simulations.games.measuring import measure_recorded, play_and_measure
@@ -183,13 +183,13 @@ def test_the_figure_has_a_film_per_forecaster_and_many_values_are_grouped():
     table = prepare_film([one, game])
     film = table.filter(forecaster="running-mean", round=600)
     assert film["grouped"].all()
-    assert film.height <= MOST_VALUES
+    assert film.height <= MOST_BIAS_VALUES
     assert film["bias"].sum() == pytest.approx((game.duel.charged - game.outcomes).sum(), abs=1e-4)
     figure = draw_film(table)
     # a heat map, its scale and six frames
     assert len(figure.axes) == 2 * 8
     titles = [axis.get_title(loc="left") for axis in figure.axes]
-    told = ["sign", f"running-mean (values grouped into {MOST_VALUES} parts)"]
+    told = ["sign", f"running-mean (values grouped into {MOST_BIAS_VALUES} parts)"]
     assert [title for title in titles if title] == told
 
 
