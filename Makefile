@@ -113,11 +113,11 @@ $(PEERS)/.installed: tests/peers/requirements.txt
 peers: $(VENV)/.dev $(PEERS)/.installed  ## runs other packages beside ours, writes their figures down, fails if they moved
 	$(BIN)/python -m tests.peers $(abspath $(PEERS))/bin/python
 
-findings:  ## runs every script of findings in a folder and environment of its own; fails if one no longer holds
-	@failed=; for script in findings/*.sh; do \
-		if bash $$script > $(or $(TMPDIR),/tmp)/finding.log 2>&1; then echo "holds    $$script"; \
-		else echo "CHANGED  $$script"; tail -n 20 $(or $(TMPDIR),/tmp)/finding.log; failed=1; fi; \
-	done; test -z "$$failed"
+findings:  ## runs every script of findings, each in an environment of its own; fails if one no longer holds
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; changed=; for script in findings/*.sh; do \
+		if bash $$script > "$$log" 2>&1; then echo "holds    $$script"; \
+		else echo "CHANGED  $$script"; tail -n 20 "$$log"; changed=1; fi; \
+	done; test -z "$$changed"
 
 wheel: $(VENV)/.dev  ## sdist and the wheel made of it: checked, and tried in a clean environment, as other installations are
 	rm -rf build dist

@@ -1,7 +1,9 @@
 """Conventions of other packages: what they give is what the packages gave, as `make peers` recorded it."""
 
+import ast
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -9,10 +11,13 @@ import pytest
 from onlinecal import (
     classwise_calibration_error,
     confidence_calibration_error,
+    cumulative_calibration_error,
     expected_calibration_error,
+    smooth_calibration_error,
     top_label_calibration_error,
 )
 from onlinecal.measures.conventions import CONVENTIONS, OURS, divided_by_width
+from onlinecal.measures.scores import event_scores
 from onlinecal.measures.summary import package_figures
 from tests import ROOT
 from tests.peers.__main__ import moved, written
@@ -20,6 +25,7 @@ from tests.peers.compare import RECORD, TOLERANCE, distance, ours, read_record
 from tests.peers.inputs import random_input
 
 FILE = read_record()
+PAGE = (ROOT / "docs/in-their-numbers.md").read_text(encoding="utf-8")
 BINNED = [name for name, one in CONVENTIONS.items() if one.event]
 SOME = random_input(3)
 TABLE = np.array(SOME["probabilities"])
@@ -38,7 +44,7 @@ def test_a_convention_gives_the_recorded_figures_of_its_package(package):
         for measure, theirs in figures.items():
             assert distance(ours(package, measure, given), theirs) <= TOLERANCE, (measure, given)
             told += 1
-    assert told >= 5
+    assert told >= 5 or FILE["packages"][package]["apart"]
 
 
 def test_the_record_has_every_measure_of_every_convention_at_its_version():
@@ -195,6 +201,74 @@ def test_a_log_loss_is_as_large_as_a_package_lets_it_be():
 def test_what_is_no_convention_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         expected_calibration_error([0.5], [1], **arguments)
+
+
+HEADINGS = {
+    "one event": "event",
+    "largest": "confidence",
+    "each class": "classwise",
+    "top label": "top_label",
+}
+
+
+def rows_of_page():
+    """Of the tables of the page: the cells of each row by the headings of their columns."""
+    headings = []
+    for line in PAGE.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if not cells or not headings:
+            headings = cells
+        elif not set(line) <= set("|-"):
+            yield dict(zip(headings, cells, strict=True))
+
+
+def test_the_page_has_the_figures_of_the_record():
+    told = 0
+    for row in rows_of_page():
+        package = row["package"]
+        if "version" not in row or package == "onlinecal":
+            continue
+        recorded = FILE["packages"][package]
+        assert row["version"] == recorded["version"]
+        figures = recorded["figures"][0]
+        if "by itself" in row:
+            assert int(row["by itself"]) == CONVENTIONS[package].bins
+            shown = {kind: row[name] for name, kind in HEADINGS.items() if row[name]}
+            assert shown.keys() == figures.keys() - {"brier", "log_loss"}
+        elif "log loss" in row:
+            shown = {"log_loss": row["log loss"].replace("∞", "inf")}
+        else:
+            figures, shown = recorded["apart"], {row["function"]: row["figure"]}
+        for measure, text in shown.items():
+            assert distance(float(text), round(figures[measure], 4)) < 1e-9, (package, measure)
+            told += 1
+    assert told >= 35
+    single = FILE["packages"]["scikit-learn"]["apart"]["log_loss"]
+    assert f"as float32\ncost {single:.4f}." in PAGE
+    assert all(
+        f"{one['figures'][0]['brier']:.4f}" == "0.3021" and one["version"] in PAGE
+        for one in FILE["packages"].values()
+        if "brier" in one["figures"][0]
+    )
+
+
+def test_the_page_has_the_example_of_the_record_and_our_figures_of_it():
+    example = FILE["inputs"][0]
+    values = dict(re.findall(r"^(p|y|rows|labels) = (\[.*?\n?\])(?:  # fmt: skip)?$", PAGE, re.M | re.S))
+    names = {"p": "forecasts", "y": "outcomes", "rows": "probabilities", "labels": "labels"}
+    assert {names[key]: ast.literal_eval(text) for key, text in values.items()} == {
+        name: example[name] for name in names.values()
+    }
+    first, _, loss = (row for row in rows_of_page() if row["package"] == "onlinecal")
+    p, y, table, labels = (np.array(example[name]) for name in names.values())
+    found = [expected_calibration_error(p, y, 10)]
+    found += [ERRORS[kind][0](table, labels, 10) for kind in ("confidence", "classwise", "top_label")]
+    assert [round(value, 4) for value in found] == [float(first[name]) for name in HEADINGS]
+    assert float(loss["log loss"]) == round(event_scores(p, y).log_loss, 4)
+    assert f", {cumulative_calibration_error(p, y).error:.1f}, times T".replace("0.3", ".3") in PAGE
+    assert (
+        f"`smooth_calibration_error`, .{smooth_calibration_error(p, y):.4f}, is".replace(".0.", ".") in PAGE
+    )
 
 
 def test_a_figure_that_moved_is_told():

@@ -16,5 +16,10 @@ for (i in seq_along(lines)) {
   # it fits a curve first, which some inputs are too few for
   found <- tryCatch(suppressWarnings(rms::val.prob(p, y, pl = FALSE)), error = function(e) NULL)
   if (!is.null(found)) say("rms", i, "brier", found["Brier"])
+  if (i == 1) {
+    say("CalibratR", i, "getECE", CalibratR::getECE(y, p))
+    say("CalibratR", i, "getMCE", CalibratR::getMCE(y, p))
+    say("CalibratR", i, "get_ECE_equal_width", CalibratR:::get_ECE_equal_width(y, p))
+  }
 }
 close(out)

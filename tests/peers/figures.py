@@ -175,8 +175,70 @@ PACKAGES: dict[str, Callable[[Given], Figures]] = {
 }
 
 
+def smooth_error(one: Given) -> Figures:
+    from relplot.metrics import smECE
+
+    return {"smECE": smECE(one.p, one.y)}
+
+
+def kuiper(one: Given) -> Figures:
+    from mapie.metrics.calibration import kuiper_statistic
+
+    return {"kuiper_statistic": kuiper_statistic(one.y, one.p)}
+
+
+def cumulative(one: Given) -> Figures:
+    from mcgrad.metrics import ecce
+
+    return {"ecce": ecce(one.y, one.p)}
+
+
+def kernel_error(one: Given) -> Figures:
+    from netcal.metrics import MMCE
+
+    return {"MMCE": MMCE().measure(one.p, one.y)}
+
+
+def brier_of_classes(one: Given) -> Figures:
+    from pycalib.metrics import brier_score
+
+    return {"brier_score": brier_score(np.eye(one.table.shape[1])[one.labels], one.table)}
+
+
+def classes_and_singles(one: Given) -> Figures:
+    from sklearn.metrics import brier_score_loss, log_loss
+
+    return {
+        "brier_score_loss": brier_score_loss(one.labels, one.table),
+        "log_loss": log_loss(one.y, one.p.astype(np.float32)),
+    }
+
+
+def debiased(one: Given) -> Figures:
+    from calibration import get_calibration_error
+
+    return {"get_calibration_error": get_calibration_error(one.p, one.y)}
+
+
+APART: dict[str, Callable[[Given], Figures]] = {
+    "mapie": kuiper,
+    "mcgrad": cumulative,
+    "netcal": kernel_error,
+    "pycalib": brier_of_classes,
+    "relplot": smooth_error,
+    "scikit-learn": classes_and_singles,
+    "uncertainty-calibration": debiased,
+}
+"""What has a name like one of ours and is something else: of the first input."""
+
+
+def numbers(figures: Figures) -> Figures:
+    """The same as plain numbers."""
+    return {name: float(value) for name, value in figures.items()}
+
+
 def main() -> None:
-    """Each package's version, and its figures by input."""
+    """Each package's version, its figures by input, and what stands apart."""
     warnings.simplefilter("ignore")
     with open(sys.argv[1]) as file:
         inputs = [Given(one) for one in json.load(file)]
@@ -184,8 +246,9 @@ def main() -> None:
     for name, figures in PACKAGES.items():
         print(name, flush=True)
         with np.errstate(all="ignore"):
-            rows = [{key: float(value) for key, value in figures(one).items()} for one in inputs]
-        answers[name] = {"version": version(name), "figures": rows}
+            rows = [numbers(figures(one)) for one in inputs]
+            apart = numbers(APART[name](inputs[0])) if name in APART else {}
+        answers[name] = {"version": version(name), "figures": rows, "apart": apart}
     with open(sys.argv[2], "w") as file:
         json.dump(answers, file)
 
