@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         decode_lines as decode_lines,
         encode_lines as encode_lines,
     )
-    from onlinecal.engine.keys.key import Summary as Summary
     from onlinecal.engine.ledger.archive import Archived as Archived, archive_ledger as archive_ledger
     from onlinecal.engine.ledger.check import (
         Check as Check,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from onlinecal.engine.parking import ParkingCounts as ParkingCounts
     from onlinecal.engine.settings import read_config as read_config
     from onlinecal.engine.topics import TopicAnswers as TopicAnswers, TopicFeed as TopicFeed
+    from onlinecal.engine.watch.key_watch import Summary as Summary
     from onlinecal.engine.watch.overview import Overview as Overview, Total as Total
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeVar
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, Withdraw
-from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.watch.key_watch import Summary
 from onlinecal.engine.watch.overview import NamedSummary, Overview, Total
 from onlinecal.validation import check_count
 

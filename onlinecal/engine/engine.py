@@ -17,13 +17,13 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, decode_lines, encode_lines
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.storing import without_garbage_collection
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
 from onlinecal.engine.ledger.schema import TOPICS, Kept, Noted, Record
 from onlinecal.engine.settings import all_settings
+from onlinecal.engine.watch.key_watch import Summary
 from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, TopicPosition, Total
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.engine.watch.totals import Totals

@@ -12,9 +12,8 @@ import numpy as np
 from onlinecal.arrays import Ints
 from onlinecal.catalogue import did_you_mean
 from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
-from onlinecal.engine.keys.key_arrays import KeyArrays
 from onlinecal.engine.keys.lanes import check_hints_allowed
-from onlinecal.engine.keys.playing import GIVEN_UP, LATE, START
+from onlinecal.engine.keys.playing import GIVEN_UP, LATE, START, LaneArrays, memory_of
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import ROUNDS
 from onlinecal.texts import shown
@@ -47,14 +46,14 @@ class BinaryKind:
         outcome = share_of(value, "value")
         return int(outcome) if outcome in (0, 1) else outcome
 
-    def promises(self, arrays: KeyArrays, lanes: Ints) -> list[float]:
+    def promises(self, arrays: LaneArrays, lanes: Ints) -> list[float]:
         """What the certificates of lanes cannot exceed, given how late their labels were.
 
         It holds at the horizon if there is one and it has not passed, else at the present round.
         """
-        late, start = arrays.state.fields[lanes][:, [LATE, START]].T
+        late, start = arrays.fields[lanes][:, [LATE, START]].T
         promised_by = [ROUNDS, *self.model.machine.rules.PROMISED_BY]
-        depends_on = arrays.state.heap[start[:, None] + promised_by]
+        depends_on = arrays.heap[start[:, None] + promised_by]
         promises, known = [], self._promises
         for lane, *terms in np.column_stack([lanes, late, depends_on]).tolist():
             promise = known.get(tuple(terms))
@@ -65,8 +64,8 @@ class BinaryKind:
             promises.append(promise)
         return promises
 
-    def _promise(self, arrays: KeyArrays, lane: int, late: int) -> float:
-        memory = arrays.memory(lane)
+    def _promise(self, arrays: LaneArrays, lane: int, late: int) -> float:
+        memory = memory_of(arrays, lane)
         rounds = max(self.model.horizon or 0, int(memory[ROUNDS]))
         return self.model._promise_of(memory, rounds, late)
 
@@ -97,8 +96,6 @@ class KeySettings:
         Checks hints and outcomes, and makes forecasters.
     is_binary
         Whether outcomes are in [0, 1].
-    arrays, keys_made
-        The arrays of the keys, and how many first lanes were made together for them last.
     plain
         Whether these events need no checks but of their ids: queries without a hint or with a probability,
         and outcomes 0 or 1 of open forecasts.
@@ -112,8 +109,8 @@ class KeySettings:
         The outcome of a forecast that expires, GIVEN_UP for none.
     """
 
-    def __init__(self, config: KeyConfig, arrays: KeyArrays, place: int = -1) -> None:
-        self.config, self.arrays, self.place, self.keys_made = config, arrays, place, 0
+    def __init__(self, config: KeyConfig, place: int = -1) -> None:
+        self.config, self.place = config, place
         self.kind, self.is_binary = kind_of(config), config.kind == "binary"
         alpha = ALPHA if config.alarm is None or config.alarm is True else config.alarm
         self.threshold = 1.0 / alpha if alpha else inf
@@ -136,10 +133,9 @@ class KeySettings:
         raise ValueError(f"time {time!r} is more than max_jump seconds {where}: is it in milliseconds?")
 
 
-def all_settings(config: EngineConfig, arrays: KeyArrays | None = None) -> dict[int, KeySettings]:
+def all_settings(config: EngineConfig) -> dict[int, KeySettings]:
     """Every configuration, prepared, by its place; ValueError if a parameter is out of range."""
-    shared = arrays or KeyArrays()
-    return {place: KeySettings(config.at(place), shared, place) for place in range(-1, len(config.matches))}
+    return {place: KeySettings(config.at(place), place) for place in range(-1, len(config.matches))}
 
 
 def read_config(path: Path) -> EngineConfig:

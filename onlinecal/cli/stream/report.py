@@ -15,9 +15,8 @@ from onlinecal.texts import counted, number
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from onlinecal.engine.keys.key import Summary
     from onlinecal.engine.ledger.report import KeyReport, Report
-    from onlinecal.engine.watch.key_watch import Alarm, Scores
+    from onlinecal.engine.watch.key_watch import Alarm, Scores, Summary
 
 SCORE_NAMES = ["Brier score", "log loss"]
 Order = Literal["certificate", "open", "rounds", "alarms", "name"]

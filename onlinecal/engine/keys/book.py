@@ -20,7 +20,7 @@ import numpy as np
 from onlinecal.compiling import entry_point
 from onlinecal.engine.columns import QUERY, Columns
 from onlinecal.engine.config import EngineConfig
-from onlinecal.engine.keys.key import RESERVED_ROUNDS, ClassKey, Key, StoredClassKey, Summary
+from onlinecal.engine.keys.key import RESERVED_ROUNDS, ClassKey, Key, StoredClassKey
 from onlinecal.engine.keys.key_arrays import KeyArrays
 from onlinecal.engine.keys.lanes import ClassForecast
 from onlinecal.engine.keys.playing import (
@@ -47,6 +47,7 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
 from onlinecal.engine.parking import Parking
 from onlinecal.engine.settings import KeySettings, all_settings
+from onlinecal.engine.watch.key_watch import Summary
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.engine.watch.totals import Totals
 from onlinecal.restoring import require
@@ -87,8 +88,8 @@ class Book:
 
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
-        self.arrays = KeyArrays()
-        self.settings: dict[int, KeySettings] = all_settings(config, self.arrays)
+        self.arrays: KeyArrays[Key] = KeyArrays()
+        self.settings: dict[int, KeySettings] = all_settings(config)
         self.keys: dict[str, Key] = {}
         self.first_lanes: dict[str, int] = {"": UNNAMED}
         self.open: dict[str, int] = {}
@@ -115,7 +116,7 @@ class Book:
 
     def create(self, name: str, number: int, settings: KeySettings) -> Key:
         """Make a key before its first event; its number is NEW until an event of it is accepted."""
-        key = (Key if settings.is_binary else ClassKey)(name, number, settings)
+        key = (Key if settings.is_binary else ClassKey)(name, number, settings, self.arrays)
         self.keys[name], self.first_lanes[name] = key, key.first_lane
         return key
 
@@ -140,7 +141,7 @@ class Book:
         # the first byte says that this is an array; its first value, the format, has one byte
         check_format(f"the state of key {name!r}", int.from_bytes(data[1:2]))
         kind = Key if settings.is_binary else ClassKey
-        key = kind(name, snapshot.number, settings, snapshot.upto)
+        key = kind(name, snapshot.number, settings, self.arrays, snapshot.upto)
         try:
             with without_garbage_collection():
                 entries = self._fill_in(key, data)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from onlinecal.elementary import in_turn
+from onlinecal.engine.keys.key_arrays import KeyArrays
 from onlinecal.engine.keys.lanes import ClassForecast, ClassSteering, LaneStep
 from onlinecal.engine.keys.playing import (
     ASKED,
@@ -29,16 +30,15 @@ from onlinecal.engine.keys.playing import (
     WAITING,
 )
 from onlinecal.engine.keys.storing import with_checksum
+from onlinecal.engine.settings import KeySettings
 from onlinecal.engine.watch.account import MONEY
-from onlinecal.engine.watch.key_watch import KeyWatch, Watched, watched_by
-from onlinecal.html import Shown
+from onlinecal.engine.watch.key_watch import KeyWatch, Summary, Watched, watched_by
 from onlinecal.restoring import require
 from onlinecal.version import STATE_FORMAT
 
 if TYPE_CHECKING:
     from onlinecal.engine.keys.lp_lanes import LpLane
     from onlinecal.engine.keys.simplex_lanes import SimplexLane
-    from onlinecal.engine.settings import KeySettings
 
 ALWAYS_OPEN = 64
 """How many forecasts may be open with any forecaster."""
@@ -55,46 +55,13 @@ Waits = Callable[[int, int], bool]
 """Whether the forecast with this entry is open and was asked for with the event of this number."""
 
 
-class Summary(Shown, Struct, frozen=True, omit_defaults=True):
-    """What there is to know of a key at a glance.
-
-    Attributes
-    ----------
-    rounds, open, expired
-        Forecasts settled, waiting for their outcome, and expired. What expires is given up, or with
-        `expire_as` settled then; it is one of the `rounds`, too.
-    certificate, guarantee
-        Proven bound on the distance to calibration of the settled rounds, and what it cannot exceed; sums.
-    oldest
-        Number of the oldest query that waits; None if none does.
-    window_certificate, window_guarantee
-        The same bounds for the last `window` settled rounds, and for any so many consecutive ones; None if
-        the key keeps no window (or its grid promises nothing of any). Those of several keys do not add up.
-    watched
-        Losses and alarms; None where they were not asked for.
-    """
-
-    rounds: int
-    open: int
-    expired: int
-    certificate: float
-    guarantee: float
-    oldest: int | None
-    window_certificate: float | None = None
-    window_guarantee: float | None = None
-    watched: Watched | None = None
-
-
-EMPTY_SUMMARY = Summary(0, 0, 0, 0.0, 0.0, None)
-
-
 class Key:
-    """A key in memory. What it has stands in `settings.arrays`; if it has classes, only part of it.
+    """A key in memory. What it has stands in `arrays`; if it has classes, only part of it.
 
     Attributes
     ----------
-    name, settings
-        Its name; its configuration, prepared.
+    name, settings, arrays
+        Its name; its configuration, prepared; the arrays of all keys.
     first_lane
         The row of its first lane in the arrays.
     upto
@@ -106,15 +73,18 @@ class Key:
         Whether its integers bear too few rounds for another query, as of the last run.
     """
 
-    __slots__ = "first_lane", "name", "settings", "spent", "times", "upto"
+    __slots__ = "arrays", "first_lane", "name", "settings", "spent", "times", "upto"
 
-    def __init__(self, name: str, number: int, settings: KeySettings, upto: int = 0) -> None:
-        self.name, self.settings, self.upto, self.spent = name, settings, upto, False
+    def __init__(
+        self, name: str, number: int, settings: KeySettings, arrays: KeyArrays[Key], upto: int = 0
+    ) -> None:
+        self.name, self.settings, self.arrays = name, settings, arrays
+        self.upto, self.spent = upto, False
         self.times: list[tuple[float, int, int]] | tuple[()] = [] if settings.expire_after < inf else ()
-        self.first_lane = settings.arrays.new_first_lane(self, number)
+        self.first_lane = arrays.new_first_lane(self, number)
 
     def _field(self, field: int) -> int:
-        return int(self.settings.arrays.state.fields[self.first_lane, field])
+        return int(self.arrays.state.fields[self.first_lane, field])
 
     @property
     def number(self) -> int:
@@ -134,7 +104,7 @@ class Key:
     @property
     def clock(self) -> float | None:
         """The latest time, None before the first."""
-        time = float(self.settings.arrays.state.clocks[self.first_lane])
+        time = float(self.arrays.state.clocks[self.first_lane])
         return time if time == time else None
 
     def load(self, stored: Any, entries: list[int]) -> tuple[list[int], list[float]]:
@@ -142,19 +112,19 @@ class Key:
 
         Raises any exception if it makes no sense, before any of it is played.
         """
-        return self.settings.arrays.load(self, stored, entries)
+        return self.arrays.load(self, stored, entries)
 
     def dump(self, ids: list[str]) -> bytes:
         """The state in bytes: equal for equal histories; `ids` are those of all open forecasts, by entry."""
-        return self.settings.arrays.dump([self], ids)[0]
+        return self.arrays.dump([self], ids)[0]
 
     def written(self) -> Summary:
         """What there is to know of the key, without alarms and scores."""
-        return self.settings.arrays.written([self])[0]
+        return self.arrays.written([self])[0]
 
     def watched(self) -> Watched:
         """The key's alarms and scores."""
-        return watched_by(self.settings.arrays.state.accounts[self.first_lane, :MONEY].tolist())
+        return watched_by(self.arrays.state.accounts[self.first_lane, :MONEY].tolist())
 
     def summary(self) -> Summary:
         """What there is to know of the key, with alarms and scores."""
@@ -162,12 +132,12 @@ class Key:
 
     def entries(self) -> list[int]:
         """The forecasts that wait, the oldest first."""
-        return self.settings.arrays.entries_of(self.first_lane)
+        return self.arrays.entries_of(self.first_lane)
 
     @property
     def oldest(self) -> int | None:
         """The number of the oldest query that waits."""
-        entry, state = self._field(OLDEST_OPEN), self.settings.arrays.state
+        entry, state = self._field(OLDEST_OPEN), self.arrays.state
         return None if entry < 0 else int(state.open[entry, NUMBER])
 
     @property
@@ -182,7 +152,7 @@ class Key:
 
     def expire(self, time: float | None, waits: Waits) -> list[int]:
         """Let the clock go on to an event's time; returns the entries of the forecasts that expire then."""
-        arrays, over = self.settings.arrays.state, list[int]()
+        arrays, over = self.arrays.state, list[int]()
         if time is not None and not time <= arrays.clocks[self.first_lane]:
             arrays.clocks[self.first_lane] = time
         assert isinstance(self.times, list)
@@ -203,7 +173,7 @@ class Key:
 
         It expires by the key's clock, or by `time` if that is later.
         """
-        clock = float(self.settings.arrays.state.clocks[self.first_lane])
+        clock = float(self.arrays.state.clocks[self.first_lane])
         now = time if time is not None and time > clock else clock
         return now > asked + self.settings.expire_after
 
@@ -266,8 +236,10 @@ class ClassKey(Key):
     lanes: list[SimplexLane | LpLane]
     steering: ClassSteering | None
 
-    def __init__(self, name: str, number: int, settings: Any, upto: int = 0) -> None:
-        super().__init__(name, number, settings, upto)
+    def __init__(
+        self, name: str, number: int, settings: KeySettings, arrays: KeyArrays[Key], upto: int = 0
+    ) -> None:
+        super().__init__(name, number, settings, arrays, upto)
         self.lanes, self.busy, self.late, self.open = [], list[int](), list[int](), dict[int, ClassForecast]()
         self.steps, self.asked_bytes = list[KeyStep](), 0
         self.steering, self.watch = None, KeyWatch(settings.threshold)
@@ -385,7 +357,7 @@ class ClassKey(Key):
             elif what != GIVEN_UP:
                 settled += 1
                 of_lane[forecast.lane].append((forecast, what, None, settled))
-        now, raised = [lane.certificate for lane in self.lanes], self.settings.arrays.raised
+        now, raised = [lane.certificate for lane in self.lanes], self.arrays.raised
         after = [iter(lane.run(own)) for lane, own in zip(self.lanes, of_lane, strict=True)]
         for forecast, what, number in steps:
             if what != GIVEN_UP:

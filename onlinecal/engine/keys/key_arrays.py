@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import inf, nan
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -16,7 +16,6 @@ from onlinecal.compiling import compiled, entry_point
 from onlinecal.elementary import in_turn
 from onlinecal.engine.columns import none_for_nan
 from onlinecal.engine.keys import playing
-from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.playing import (
     AFTER,
     BEFORE,
@@ -47,6 +46,7 @@ from onlinecal.engine.keys.playing import (
     LaneArrays,
     Steps,
     certificate_of,
+    memory_of,
 )
 from onlinecal.engine.keys.storing import (
     StoredBinaryKey,
@@ -57,6 +57,7 @@ from onlinecal.engine.keys.storing import (
     read_lanes,
     with_checksum,
 )
+from onlinecal.engine.settings import KeySettings
 from onlinecal.engine.watch.account import (
     ACCOUNT_SIZE,
     BOUNDS,
@@ -66,7 +67,7 @@ from onlinecal.engine.watch.account import (
     N_STAKES,
     fill_in_figures,
 )
-from onlinecal.engine.watch.key_watch import Alarm, last_alarm
+from onlinecal.engine.watch.key_watch import Alarm, Summary, last_alarm
 from onlinecal.forecasters.binary.cells import FORMAT, ROUNDS, in_use
 from onlinecal.forecasters.binary.compiled import certain_rounds, enlarged, machine_of
 from onlinecal.forecasters.binary.soundness import check_cells, check_grid_memory
@@ -75,10 +76,6 @@ from onlinecal.restoring import require
 from onlinecal.steering.binary import TICKET
 from onlinecal.steering.trust import SIZE, check_steering, new_steering
 from onlinecal.version import STATE_FORMAT
-
-if TYPE_CHECKING:
-    from onlinecal.engine.keys.key import Key
-    from onlinecal.engine.settings import KeySettings
 
 SMALLEST = 64
 """Integers in the smallest memory that can grow; lanes, and rows of steering, that are made first."""
@@ -110,7 +107,18 @@ def certify(arrays: LaneArrays, which: Ints, out: Floats) -> None:
         out[k] = certificate_of(arrays.heap, arrays.fields, which[k])
 
 
-class KeyArrays:
+class Owner(Protocol):
+    """A key, as far as its arrays know it."""
+
+    name: str
+    settings: KeySettings
+    first_lane: int
+
+
+Key = TypeVar("Key", bound=Owner)
+
+
+class KeyArrays(Generic[Key]):
     """The arrays that compiled code plays on, and the keys that own their rows.
 
     A binary key has a row for each of its lanes. A key of several classes has one row, for what all keys
@@ -139,8 +147,9 @@ class KeyArrays:
         self.raised: list[tuple[str, int, Alarm]] = []
         self._free: list[int] = []
         self._free_rows: list[int] = []
-        # lanes that were made ahead for new keys, by settings
+        # lanes that were made ahead for new keys, and how many were made together last, by settings
         self._stock: dict[KeySettings, list[int]] = {}
+        self._made: dict[KeySettings, int] = {}
         self._progress = np.zeros(5, np.int64)
         self._groups: dict[tuple[int, float], int] = {}
         self._plays: list[tuple[Any, float]] = []
@@ -200,8 +209,7 @@ class KeyArrays:
 
     def memory(self, lane: int) -> Ints:
         """A view of a lane's memory, valid until the heap changes."""
-        start, length = self.state.fields[lane, [START, LENGTH]].tolist()
-        return self.state.heap[start : start + length]
+        return memory_of(self.state, lane)
 
     def window(self, lane: int) -> Window | None:
         """A copy of a lane's window; None if it has none."""
@@ -220,8 +228,8 @@ class KeyArrays:
         stock = self._stock.setdefault(settings, [])
         if not stock:
             # the more there are, the more are made at a time: making one costs as much as making twenty
-            settings.keys_made = min(MOST_AT_ONCE, 2 * settings.keys_made + 1)
-            stock += self._new_lanes(settings, settings.keys_made).tolist()
+            self._made[settings] = min(MOST_AT_ONCE, 2 * self._made.get(settings, 0) + 1)
+            stock += self._new_lanes(settings, self._made[settings]).tolist()
         lane = stock.pop()
         self.keys[lane] = key
         if number:
@@ -451,7 +459,7 @@ class KeyArrays:
         # of each key the first lane, then its second one where there is one, and so on
         lanes, owners = first_lanes, np.arange(len(first_lanes))
         while len(lanes):
-            guarantees[owners] += settings.kind.promises(self, lanes)
+            guarantees[owners] += settings.kind.promises(self.state, lanes)
             following = self.state.fields[lanes, NEXT_LANE]
             lanes, owners = following[following >= 0], owners[following >= 0]
         return counts, certificates, guarantees

@@ -130,6 +130,12 @@ class LaneArrays(NamedTuple):
     stakes: NDArray[np.float32]
 
 
+def memory_of(arrays: LaneArrays, lane: int) -> Ints:
+    """A view of a lane's memory, valid until the heap changes."""
+    start, length = arrays.fields[lane, [START, LENGTH]].tolist()
+    return arrays.heap[start : start + length]
+
+
 class EventTable(NamedTuple):
     """The events of a batch, and the forecasts that they name; all of shape (n,).
 

@@ -20,7 +20,6 @@ from msgspec.json import decode, encode
 from msgspec.structs import replace
 
 from onlinecal.engine.fields import only_names
-from onlinecal.engine.keys.key import EMPTY_SUMMARY, Summary
 from onlinecal.engine.ledger import schema
 from onlinecal.engine.ledger.file import (
     CANNOT_WRITE,
@@ -33,7 +32,7 @@ from onlinecal.engine.ledger.file import (
     identity_of,
 )
 from onlinecal.engine.parking import ParkedOutcome, Parking, ParkingCounts
-from onlinecal.engine.watch.key_watch import watched_in
+from onlinecal.engine.watch.key_watch import EMPTY_SUMMARY, Summary, watched_in
 
 LOG_SQL = (
     "SELECT q.number AS at, q.key AS of, q.id, 0, q.* FROM queries AS q WHERE q.number > ?"

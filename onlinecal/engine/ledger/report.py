@@ -15,14 +15,13 @@ from msgspec.structs import replace
 from onlinecal.alarms import CalibrationAlarm
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.keys.lanes import class_shares
 from onlinecal.engine.ledger.file import LedgerError, check_target, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import catch_up, config_of
 from onlinecal.engine.ledger.schema import Record
 from onlinecal.engine.parking import ParkingCounts
-from onlinecal.engine.watch.key_watch import Scores, likeliest
+from onlinecal.engine.watch.key_watch import Scores, Summary, likeliest
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.engine.watch.totals import Totals
 from onlinecal.html import MOST_ROWS_SHOWN, Shown, Table

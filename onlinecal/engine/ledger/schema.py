@@ -26,8 +26,8 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import astuple
 
-from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.ledger.file import REPAIR_ADVICE
+from onlinecal.engine.watch.key_watch import Summary
 from onlinecal.version import STATE_FORMAT, check_format
 
 APPLICATION = 0x4F4E4C43

@@ -1,4 +1,4 @@
-"""The scores and alarms of a key, as reports, pages and the ledger show them.
+"""What there is to know of a key, with its scores and alarms, as reports, pages and the ledger show it.
 
 The account of a binary key is a row of `LaneArrays`. A key of several classes has a `KeyWatch`.
 """
@@ -41,6 +41,7 @@ from onlinecal.engine.watch.account import (
     new_account,
     settle_bets,
 )
+from onlinecal.html import Shown
 from onlinecal.measures.scores import BesideConstants
 from onlinecal.restoring import require
 
@@ -128,6 +129,39 @@ class Watched(Struct, frozen=True, omit_defaults=True):
     hint_alarms: int = 0
     last: Alarm | None = None
     last_hint: Alarm | None = None
+
+
+class Summary(Shown, Struct, frozen=True, omit_defaults=True):
+    """What there is to know of a key at a glance.
+
+    Attributes
+    ----------
+    rounds, open, expired
+        Forecasts settled, waiting for their outcome, and expired. What expires is given up, or with
+        `expire_as` settled then; it is one of the `rounds`, too.
+    certificate, guarantee
+        Proven bound on the distance to calibration of the settled rounds, and what it cannot exceed; sums.
+    oldest
+        Number of the oldest query that waits; None if none does.
+    window_certificate, window_guarantee
+        The same bounds for the last `window` settled rounds, and for any so many consecutive ones; None if
+        the key keeps no window (or its grid promises nothing of any). Those of several keys do not add up.
+    watched
+        Losses and alarms; None where they were not asked for.
+    """
+
+    rounds: int
+    open: int
+    expired: int
+    certificate: float
+    guarantee: float
+    oldest: int | None
+    window_certificate: float | None = None
+    window_guarantee: float | None = None
+    watched: Watched | None = None
+
+
+EMPTY_SUMMARY = Summary(0, 0, 0, 0.0, 0.0, None)
 
 
 def watched_by(sums: list[float], counts: ClassCounts | None = None) -> Watched:

@@ -17,9 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from onlinecal.engine.events import Rejected
-from onlinecal.engine.keys.key import Summary
 from onlinecal.engine.parking import ParkingCounts
-from onlinecal.engine.watch.key_watch import HINT, Alarm, Scores
+from onlinecal.engine.watch.key_watch import HINT, Alarm, Scores, Summary
 from onlinecal.engine.watch.reliability import Side
 
 COUNTED_SECONDS = 60.0

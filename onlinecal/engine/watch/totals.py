@@ -17,7 +17,7 @@ from msgspec.structs import astuple
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
-from onlinecal.engine.keys.key import ClassKey, Key, Summary
+from onlinecal.engine.keys.key import ClassKey, Key
 from onlinecal.engine.keys.playing import NUMBER, OLDEST_OPEN
 from onlinecal.engine.watch.account import (
     BOUNDS,
@@ -27,7 +27,7 @@ from onlinecal.engine.watch.account import (
     SCORES,
     UNHINTED_SCORES,
 )
-from onlinecal.engine.watch.key_watch import Scores
+from onlinecal.engine.watch.key_watch import Scores, Summary
 from onlinecal.engine.watch.overview import NamedSummary, Total
 
 REMEMBERED = 1_000
@@ -107,7 +107,7 @@ def figures_of(keys: Sequence[Key]) -> Floats:
             places.setdefault(key.settings, []).append(place)
     for some in places.values():
         same = [keys[place] for place in some]
-        rows[some] = same[0].settings.arrays.figures(same)
+        rows[some] = same[0].arrays.figures(same)
     return rows
 
 
@@ -222,7 +222,7 @@ class Totals:
         numbers, keys = self._waiting[:1], list(in_memory)
         if keys:
             # keys of several classes have no entries there
-            state = keys[0].settings.arrays.state
+            state = keys[0].arrays.state
             entries = state.fields[[key.first_lane for key in keys], OLDEST_OPEN]
             numbers += state.open[entries[entries >= 0], NUMBER].tolist()
             of_classes = (key.oldest for key in keys if isinstance(key, ClassKey))
