@@ -19,8 +19,8 @@ from scipy.special import softmax
 from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.comparing import rivals
 from onlinecal.cli.recalibrating.methods import drawn_labels
-from onlinecal.cli.recalibrating.report import NONE
-from onlinecal.cli.recalibrating.splitting import LEAST_ROWS, part_sizes, split_rows
+from onlinecal.cli.recalibrating.report import AS_GIVEN
+from onlinecal.cli.recalibrating.splitting import LEAST_PART_ROWS, part_sizes, split_rows
 from onlinecal.measures.decision.losses import decision_losses, loss_norms
 from onlinecal.recalibration.classical.linear import ChosenDirichlet, VectorScaling
 from onlinecal.recalibration.classical.temperature import ADDED_BEFORE_LOG, tempered
@@ -179,7 +179,7 @@ def fitted_maps(both: SplitRows, n_actions: int | None) -> dict[str, Probability
     models |= {"vector scaling": VectorScaling(), "Dirichlet": ChosenDirichlet(both.seed)}
     if n_actions is not None:
         models["decision"] = DecisionRecalibrator(n_actions, seed=both.seed)
-    maps: dict[str, ProbabilityMap] = {NONE: lambda table: table}
+    maps: dict[str, ProbabilityMap] = {AS_GIVEN: lambda table: table}
     return maps | {name: model.fit(*both.fit).predict_proba for name, model in models.items()}
 
 
@@ -203,7 +203,7 @@ def steps(experiment: Experiment, split: int) -> ResultRows:
     dirichlet = ChosenDirichlet(both.seed).fit(*both.fit)
     rows: ResultRows = []
     for part, (P, y) in (("fit", both.fit), ("test", both.test)):
-        for method, mapped in ((NONE, P), ("Dirichlet", dirichlet.predict_proba(P))):
+        for method, mapped in ((AS_GIVEN, P), ("Dirichlet", dirichlet.predict_proba(P))):
             rows.append({"method": method, "part": part, "step": None, **score(mapped, y, losses)})
         for method, model in models.items():
             scores: dict[str, float] = {}
@@ -264,7 +264,9 @@ def class_counts(experiment: Experiment) -> list[int]:
     fewest = {
         count: min(int(sizes[order[:count]].sum()) for order in orders) for count in counts(2, len(sizes))
     }
-    return [count for count, n in fewest.items() if min(part_sizes(n, experiment.test_share)) >= LEAST_ROWS]
+    return [
+        count for count, n in fewest.items() if min(part_sizes(n, experiment.test_share)) >= LEAST_PART_ROWS
+    ]
 
 
 def restricted(table: Floats, labels: Ints, chosen: Ints) -> tuple[Floats, Ints]:

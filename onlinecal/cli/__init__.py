@@ -1,4 +1,4 @@
-"""The library's verbs, one a file, and what every verb shares: errors in one line, output in one style.
+"""The library's verbs, each in a file of its own, and what they share: one-line errors, one style of output.
 
 The console command itself is assembled in `onlinecal.simulations.cli.console`.
 """

@@ -12,10 +12,10 @@ from onlinecal.cli.verbs import (
     DropInvalid,
     ForecastFile,
     Forecasts,
+    ForecastScale,
     Out,
-    Outcome,
+    OutcomeColumn,
     Positive,
-    Scale,
     SettledAt,
     Sort,
     Together,
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from onlinecal.wrappers import CombinedForecasts
 
 COMBINED = "combined"
-"""The column that is made."""
-TABLES = "combined.parquet", "report.csv"
-"""What is written that could be read again."""
+"""The name of the column that the verb makes."""
+WRITTEN_TABLES = "combined.parquet", "report.csv"
+"""The files that are written and could also be the input."""
 
 
 def combine(
     file: ForecastFile,
     forecast: Forecasts = None,
-    outcome: Outcome = None,
+    outcome: OutcomeColumn = None,
     sort: Sort = None,
     settled_at: SettledAt = None,
     together: Together = None,
     positive: Positive = None,
-    scale: Scale = "probability",
+    scale: ForecastScale = "probability",
     drop_invalid: DropInvalid = False,
     out: Out = None,
     as_json: AsJson = False,
@@ -70,7 +70,7 @@ def combine(
         alone = "" if forecast is None else f", got {forecast[0]!r} alone"
         raise ValueError(f"--forecast must be given for at least 2 models{alone}")
     outcome = event_columns(file, forecast[0], outcome)[1]
-    check_folder(out, TABLES, file)
+    check_folder(out, WRITTEN_TABLES, file)
     reading = Reading(positive, scale, drop_invalid)
     more = [name for name in (settled_at, together) if name is not None]
     rounds = read_rounds(file, outcome, forecast, sort=sort, more=more, reading=reading, gaps=True)
@@ -95,9 +95,9 @@ def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]
     shares = model_weights_table(result.weights, result.names)
     weights = {f"weight_{name}": result.weights[:, i] for i, name in enumerate(result.names)}
     columns = rounds.frame.with_columns(**{COMBINED: result.probabilities, **weights})
-    scores = [{"model": name, **asdict(one)} for name, one in result.report().models.items()]
+    scores = [{"model": name, **asdict(score)} for name, score in result.report().models.items()]
     return [
-        write_table(columns, folder / TABLES[0]),
-        write_table(pl.DataFrame(scores), folder / TABLES[1]),
+        write_table(columns, folder / WRITTEN_TABLES[0]),
+        write_table(pl.DataFrame(scores), folder / WRITTEN_TABLES[1]),
         write_figure(drawn(result.plot, (6.4, 3.4)), shares, folder / "weights"),
     ]

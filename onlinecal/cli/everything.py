@@ -1,7 +1,7 @@
-"""Everything that is compiled, used once with the usual types of arguments: the one list of it.
+"""The one list of everything that is compiled: each entry uses a part of the library once, with usual types.
 
-Each entry does a little of what its users do, so it compiles what they would wait for. A test holds the list
-against every kernel of the library.
+An entry does a little of what users do, and so compiles what they would wait for. A test compares the list
+with all kernels of the library.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query
 from onlinecal.measures.decision.losses import row_losses
 from onlinecal.wrappers.strategies.choice import StrategyName
 
-ROUNDS = 300
+N_ROUNDS = 300
 _rng = np.random.default_rng(0)
-FORECASTS = _rng.random(ROUNDS)
-OUTCOMES = _rng.random(ROUNDS) < FORECASTS
-# labels in no relation to the probabilities: there is something to recalibrate
-TABLE, LABELS = _rng.dirichlet(np.ones(3), ROUNDS), _rng.integers(0, 3, ROUNDS)
+FORECASTS = _rng.random(N_ROUNDS)
+OUTCOMES = _rng.random(N_ROUNDS) < FORECASTS
+# labels that do not depend on the probabilities, so that there is something to recalibrate
+CLASS_FORECASTS, LABELS = _rng.dirichlet(np.ones(3), N_ROUNDS), _rng.integers(0, 3, N_ROUNDS)
 
 LIBRARY: dict[str, Callable[[], None]] = {}
-"""What the library compiles, by what people use it for."""
+"""The entries: what compiles a part of the library, by the name of that part."""
 
 
 @contextmanager
 def unwarned() -> Iterator[None]:
-    """What is warned of inside is about data that are made up."""
+    """A context without warnings, since the data here are made up."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -51,7 +51,7 @@ def step(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 @step("forecasters")
 def warm_forecasters() -> None:
     """The forecasters of two outcomes: hints, late labels, replay."""
-    for horizon, window in ((None, None), (ROUNDS, None), (ROUNDS, 20)):
+    for horizon, window in ((None, None), (N_ROUNDS, None), (N_ROUNDS, 20)):
         forecaster = onlinecal.AlmostOneStepAhead(horizon=horizon, window=window)
         forecaster.learn_one({}, True)
         forecaster.replay(OUTCOMES[:40])
@@ -68,15 +68,15 @@ def warm_forecasters() -> None:
 def warm_simplex() -> None:
     """The forecaster of several classes."""
     forecaster = onlinecal.SimplexAlmostOneStepAhead(n_classes=3, hints=True)
-    token = forecaster.forecast(hint=TABLE[0])
+    token = forecaster.forecast(hint=CLASS_FORECASTS[0])
     forecaster.learn_one({}, 0)
     forecaster.observe(token, 1)
-    forecaster.replay(LABELS[:100], TABLE[:100])
+    forecaster.replay(LABELS[:100], CLASS_FORECASTS[:100])
     onlinecal.SimplexAlmostOneStepAhead(n_classes=3, window=10).replay(LABELS[:100])
     token = (soft := onlinecal.SimplexAlmostOneStepAhead(n_classes=3, window=10, hints=True)).forecast()
-    soft.observe(token, TABLE[0])
-    soft.learn_one({}, TABLE[1])
-    soft.replay(TABLE[:100], TABLE[:100])
+    soft.observe(token, CLASS_FORECASTS[0])
+    soft.learn_one({}, CLASS_FORECASTS[1])
+    soft.replay(CLASS_FORECASTS[:100], CLASS_FORECASTS[:100])
 
 
 @step("wrappers")
@@ -99,7 +99,7 @@ def warm_wrappers() -> None:
 @step("recalibrate_stream")
 def warm_stream() -> None:
     """Columns of probabilities, with and without a horizon, and a table."""
-    for horizon in (None, ROUNDS):
+    for horizon in (None, N_ROUNDS):
         onlinecal.recalibrate_stream(FORECASTS, OUTCOMES, horizon=horizon)
     onlinecal.recalibrate_stream([[0.5, 0.3, 0.2]] * len(OUTCOMES), [t % 3 for t in range(len(OUTCOMES))])
 
@@ -117,15 +117,15 @@ def warm_combining() -> None:
 @step("engine")
 def warm_engine() -> None:
     """Keys with hints, together and alone, whose outcomes may be shares, or classes."""
-    for config in (KeyConfig(), KeyConfig(horizon=ROUNDS), KeyConfig(lanes=2)):
+    for config in (KeyConfig(), KeyConfig(horizon=N_ROUNDS), KeyConfig(lanes=2)):
         with Engine(config=EngineConfig(config)) as engine:
             for t, value in enumerate((0, 1, 0.5)):
                 engine.handle([Query(f"q{t}", "k", 0.8), Outcome(f"q{t}", value)])
-    # fewer than there are: keys are written, and come back
-    with Engine(hot_keys=ROUNDS // 2) as engine:
-        asks = [b'{"type":"query","id":"q%d","key":"k%d"}\n' % (t, t) for t in range(ROUNDS)]
-        tells = [b'{"type":"outcome","id":"q%d","value":1}\n' % t for t in range(2, ROUNDS)]
-        # what comes alone among many
+    # fewer hot keys than keys: some are written away and come back
+    with Engine(hot_keys=N_ROUNDS // 2) as engine:
+        asks = [b'{"type":"query","id":"q%d","key":"k%d"}\n' % (t, t) for t in range(N_ROUNDS)]
+        tells = [b'{"type":"outcome","id":"q%d","value":1}\n' % t for t in range(2, N_ROUNDS)]
+        # events that are handled alone among many
         tells += [
             b'{"type":"query","id":"a\\/b","key":"k2"}\n',
             b'{"type":"withdraw","id":"q0"}\n',
@@ -155,33 +155,33 @@ def warm_distance() -> None:
 def warm_measures() -> None:
     """The other measures."""
     measures.smooth_calibration_error(FORECASTS, OUTCOMES)
-    measures.multicalibration_error(FORECASTS, OUTCOMES, np.ones((ROUNDS, 1), bool))
-    measures.multiclass_calibration_distance(TABLE, LABELS, budget=0.1)
-    measures.lp_calibration_error(TABLE, LABELS)
-    measures.lp_calibration_report(TABLE, LABELS)
-    measures.lp_calibration_interval(TABLE, LABELS, n_resamples=2)
+    measures.multicalibration_error(FORECASTS, OUTCOMES, np.ones((N_ROUNDS, 1), bool))
+    measures.multiclass_calibration_distance(CLASS_FORECASTS, LABELS, budget=0.1)
+    measures.lp_calibration_error(CLASS_FORECASTS, LABELS)
+    measures.lp_calibration_report(CLASS_FORECASTS, LABELS)
+    measures.lp_calibration_interval(CLASS_FORECASTS, LABELS, n_resamples=2)
 
 
 @step("LpRecalibrator")
 def warm_lp_recalibrator() -> None:
     """Recalibration level set by level set."""
-    onlinecal.LpRecalibrator(epsilon=0.5).fit(TABLE, LABELS).predict_proba(TABLE)
-    onlinecal.LpRecalibrator(start="vector").fit(TABLE, LABELS)
+    onlinecal.LpRecalibrator(epsilon=0.5).fit(CLASS_FORECASTS, LABELS).predict_proba(CLASS_FORECASTS)
+    onlinecal.LpRecalibrator(start="vector").fit(CLASS_FORECASTS, LABELS)
 
 
 @step("DecisionRecalibrator")
 def warm_decision_recalibrator() -> None:
     """Recalibration for decision makers, and the errors that they see."""
-    onlinecal.DecisionRecalibrator(n_actions=2).fit(TABLE, LABELS).predict_proba(TABLE)
-    onlinecal.decision_calibration_error(TABLE, LABELS, n_actions=2)
-    onlinecal.decision_loss_gap(TABLE, LABELS, 1.0 - np.eye(3))
-    row_losses(TABLE, LABELS, 1.0 - np.eye(3)[None])
+    onlinecal.DecisionRecalibrator(n_actions=2).fit(CLASS_FORECASTS, LABELS).predict_proba(CLASS_FORECASTS)
+    onlinecal.decision_calibration_error(CLASS_FORECASTS, LABELS, n_actions=2)
+    onlinecal.decision_loss_gap(CLASS_FORECASTS, LABELS, 1.0 - np.eye(3))
+    row_losses(CLASS_FORECASTS, LABELS, 1.0 - np.eye(3)[None])
 
 
 @step("GroupRecalibrator")
 def warm_group_recalibrator() -> None:
     """Recalibration for overlapping groups, with the patches that are compiled, and boosting."""
-    groups = np.column_stack([np.ones(ROUNDS, bool), FORECASTS < 0.5])
+    groups = np.column_stack([np.ones(N_ROUNDS, bool), FORECASTS < 0.5])
     onlinecal.GroupRecalibrator(n_folds=2).fit(FORECASTS, ~OUTCOMES, groups).predict(FORECASTS, groups)
     onlinecal.BoostedRecalibrator(n_folds=2).fit(groups, OUTCOMES, FORECASTS).predict(groups, FORECASTS)
 
@@ -191,5 +191,5 @@ def warm_alarm() -> None:
     """The alarm, round by round and on arrays, past its first alarm."""
     alarm = onlinecal.CalibrationAlarm(0.5)
     alarm.update_many(FORECASTS, OUTCOMES)
-    while alarm.n_rounds < ROUNDS + 10:
+    while alarm.n_rounds < N_ROUNDS + 10:
         alarm.update(0.5, True)

@@ -1,4 +1,4 @@
-"""The verb `measure`: how far from calibrated the forecasts in a file are, by every measure there is."""
+"""The verb `measure`: how far from calibrated the forecasts in a file are, by all measures."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typer import Exit, Option
 
 from onlinecal.cli.output import answer, progress, table
 from onlinecal.cli.verbs import (
-    CHECK_FAILED,
+    EXIT_CHECK_FAILED,
     AsJson,
     DropInvalid,
     ForecastFile,
     Forecasts,
-    Groups,
+    ForecastScale,
+    GroupColumnNames,
     Out,
     Positive,
-    Scale,
     Together,
     check_folder,
     warn,
@@ -42,10 +42,11 @@ CHANCE_HEADING = ("if calibrated", "p-value")
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
-    """A column of forecasts: its errors and what chance would score, sums over rounds, and a witness.
+class MeasuredColumn:
+    """A column of forecasts with its errors, the scores that chance alone would give, and a witness.
 
-    `chance` is by the names of the measures, and empty where it is left out. `packages` are averages.
+    Errors and scores are sums over rounds. `chance` is by the names of the measures, and empty if it is left
+    out. `packages` are averages.
     """
 
     errors: Errors
@@ -54,35 +55,35 @@ class Column:
     packages: Sequence[PackageFigures] = ()
 
     def record(self) -> dict[str, Any]:
-        """The errors as one flat record, what chance would score in "chance", what packages say in "as".
+        """The errors as one flat record, with chance's scores in "chance", other packages' figures in "as".
 
-        A measure that a package lacks is left out there; one that is infinite is null in JSON.
+        A measure that a package lacks is left out there; an infinite one is null in JSON.
         """
         chance = {
             name: {
-                "mean": one.mean,
-                "is_exact": one.is_exact,
-                "quantiles": {f"{level:g}": score for level, score in one.quantiles.items()},
-                "p_value": one.p_value,
-                "n_draws": one.n_draws,
+                "mean": level.mean,
+                "is_exact": level.is_exact,
+                "quantiles": {f"{share:g}": score for share, score in level.quantiles.items()},
+                "p_value": level.p_value,
+                "n_draws": level.n_draws,
             }
-            for name, one in self.chance.items()
+            for name, level in self.chance.items()
         }
-        told = [
-            {name: value for name, value in asdict(one).items() if value is not None} for one in self.packages
+        packages = [
+            {name: value for name, value in asdict(figures).items() if value is not None}
+            for figures in self.packages
         ]
-        said = {"as": told} if told else {}
-        return {**asdict(self.errors), "chance": chance, **said}
+        return {**asdict(self.errors), "chance": chance, **({"as": packages} if packages else {})}
 
     def line(self) -> dict[str, Any]:
         """A line of results.csv."""
         line = asdict(self.errors)
-        for name, one in self.chance.items():
-            line |= {f"{name}_by_chance": one.mean, f"{name}_p_value": one.p_value}
+        for name, level in self.chance.items():
+            line |= {f"{name}_by_chance": level.mean, f"{name}_p_value": level.p_value}
         return line
 
 
-LABELS = {
+ERROR_NAMES = {
     "ece": "ECE by exact value",
     "ece_bins": "ECE in {}",
     "cumulative": "cumulative calibration error (ECCE-R)",
@@ -97,62 +98,62 @@ LABELS = {
     "discrimination": "− discrimination",
     "brier_constant": "+ Brier score of the best constant",
 }
-"""What the table calls the errors; distances are brackets."""
+"""The names of the errors in the table; distances are brackets."""
 
 
-def error_table(columns: Sequence[Column], name: str, bins: int) -> Table:
-    """A line per measure: the average over rounds, then in brackets the sum.
+def error_table(columns: Sequence[MeasuredColumn], name: str, bins: int) -> Table:
+    """The table with a line per measure: the average over rounds, then in brackets the sum.
 
-    A column per forecast, and two more where it is known what chance would score: that and the p-value.
+    It has a column per forecast, and two more if chance's scores are known: the score and the p-value.
     """
 
-    def shown(measure: str, one: Errors) -> str:
+    def shown(measure: str, errors: Errors) -> str:
         if measure not in ("distance", "lower_distance"):
-            return both(getattr(one, measure), one.rounds)
-        low, high = (getattr(one, f"{measure}_{end}") for end in ("low", "high"))
+            return both(getattr(errors, measure), errors.rounds)
+        low, high = (getattr(errors, f"{measure}_{end}") for end in ("low", "high"))
         if measure == "distance" and low == high:
-            return f"= {both(high, one.rounds)}"
+            return f"= {both(high, errors.rounds)}"
         ends = bracket(low, high)
-        return f"{high / one.rounds:.4f} ({ends})" if ends else both(high, one.rounds)
+        return f"{high / errors.rounds:.4f} ({ends})" if ends else both(high, errors.rounds)
 
     def line(label: str, show: Callable[[Errors], str], measure: str = "") -> list[str]:
         cells = [label]
-        for one in columns:
-            cells.append(show(one.errors))
-            if chance := one.chance.get(measure):
+        for column in columns:
+            cells.append(show(column.errors))
+            if chance := column.chance.get(measure):
                 p_value = "" if chance.p_value is None else f"{chance.p_value:.2g}"
-                cells += [both(chance.mean, one.errors.rounds), p_value]
-            elif one.chance:
+                cells += [both(chance.mean, column.errors.rounds), p_value]
+            elif column.chance:
                 cells += ["", ""]
         return cells
 
-    def sandwich(one: Errors) -> str:
-        ends = (one.smooth / 2, one.lower_distance_high, 2 * one.smooth)
-        return " ≤ ".join(f"{end / one.rounds:.4f}" for end in ends)
+    def sandwich(errors: Errors) -> str:
+        ends = (errors.smooth / 2, errors.lower_distance_high, 2 * errors.smooth)
+        return " ≤ ".join(f"{end / errors.rounds:.4f}" for end in ends)
 
-    are_whole = all(isinstance(one.errors.ones, int) for one in columns)
+    are_whole = all(isinstance(column.errors.ones, int) for column in columns)
     ones = "outcomes that were 1" if are_whole else "sum of the outcomes"
-    labels = {name: label.format(counted(bins, "bin")) for name, label in LABELS.items()}
+    labels = {name: label.format(counted(bins, "bin")) for name, label in ERROR_NAMES.items()}
     rows = [
-        line("rounds", lambda one: number(one.rounds)),
-        line(ones, lambda one: f"{number(one.ones)} ({one.ones / one.rounds:.4f})"),
+        line("rounds", lambda errors: number(errors.rounds)),
+        line(ones, lambda errors: f"{number(errors.ones)} ({errors.ones / errors.rounds:.4f})"),
         *(line(label, partial(shown, measure), measure) for measure, label in labels.items()),
         line("½ smCE ≤ lower distance ≤ 2 smCE", sandwich),
     ]
-    heading = ([one.errors.forecast, *(CHANCE_HEADING if one.chance else ())] for one in columns)
+    heading = ([column.errors.forecast, *(CHANCE_HEADING if column.chance else ())] for column in columns)
     return table(f"{name}: averages over rounds (sums)", ["", *chain.from_iterable(heading)], rows)
 
 
-def package_table(columns: Sequence[Column], name: str) -> Table:
-    """What other packages give for the same forecasts: a line for each package and measure."""
+def package_table(columns: Sequence[MeasuredColumn], name: str) -> Table:
+    """The table of other packages' figures for the same forecasts, a line for each package and measure."""
     rows = []
-    for at, one in enumerate(columns[0].packages):
-        told = [column.packages[at] for column in columns]
-        whose = f"{one.package} {one.version}"
-        if one.ece_bins is not None:
-            rows.append([f"{whose}: ECE, bins={one.bins}", *(f"{each.ece_bins:.6f}" for each in told)])
-        if one.log_loss is not None:
-            rows.append([f"{whose}: log loss", *(f"{each.log_loss:.6f}" for each in told)])
+    for at, first in enumerate(columns[0].packages):
+        figures = [column.packages[at] for column in columns]
+        whose = f"{first.package} {first.version}"
+        if first.ece_bins is not None:
+            rows.append([f"{whose}: ECE, bins={first.bins}", *(f"{each.ece_bins:.6f}" for each in figures)])
+        if first.log_loss is not None:
+            rows.append([f"{whose}: log loss", *(f"{each.log_loss:.6f}" for each in figures)])
     heading = [column.errors.forecast for column in columns]
     return table(f"{name}: averages as other packages compute them", ["", *heading], rows)
 
@@ -163,7 +164,7 @@ def both(total: float, rounds: int) -> str:
 
 
 def bracket(low: float, high: float) -> str:
-    """Both ends with as many digits as it takes to tell them apart; "" if six are not enough."""
+    """Both ends with as many digits as make them differ; "" if six are not enough."""
     whole = len(f"{high:.0f}") if high >= 1 else 0
     for digits in (4, 5, 6):
         first, second = (f"{end:,.{max(0, digits - whole)}f}" for end in (low, high))
@@ -172,7 +173,7 @@ def bracket(low: float, high: float) -> str:
     return ""
 
 
-def write(rounds: Rounds, columns: Sequence[Column], folder: Path) -> list[Path]:
+def write(rounds: Rounds, columns: Sequence[MeasuredColumn], folder: Path) -> list[Path]:
     """Write results.csv (sums), reliability and transport, each picture beside a CSV of its numbers."""
     import polars as pl
 
@@ -185,28 +186,31 @@ def write(rounds: Rounds, columns: Sequence[Column], folder: Path) -> list[Path]
     )
     from onlinecal.plots.style import write_figure
 
-    y, told = rounds.outcomes, list(zip(rounds.forecasts.items(), columns, strict=True))
-    shown = pl.concat([named(reliability_table(p, y), name, rounds.name) for (name, p), _ in told])
+    y, pairs = rounds.outcomes, list(zip(rounds.forecasts.items(), columns, strict=True))
+    shown = pl.concat([named(reliability_table(p, y), name, rounds.name) for (name, p), _ in pairs])
     moved = pl.concat(
-        [named(transport_table(p, y, witness=one.witness), name, rounds.name) for (name, p), one in told]
+        [
+            named(transport_table(p, y, witness=column.witness), name, rounds.name)
+            for (name, p), column in pairs
+        ]
     )
     return [
-        write_table(pl.DataFrame([one.line() for one in columns]), folder / "results.csv"),
+        write_table(pl.DataFrame([column.line() for column in columns]), folder / "results.csv"),
         write_figure(reliability_panels(shown), shown, folder / "reliability"),
         write_figure(transport_panels(moved), moved, folder / "transport"),
     ]
 
 
-BINS = 15
-BY_CHANCE: tuple[MeasureName, ...]
-BY_CHANCE = "brier", "log_loss", "miscalibration", "ece", "ece_bins", "cumulative", "two_bin", "smooth"
-SLOW: tuple[MeasureName, ...] = ("lower_distance", "distance")
+USUAL_BINS = 15
+QUICK_MEASURES: tuple[MeasureName, ...]
+QUICK_MEASURES = "brier", "log_loss", "miscalibration", "ece", "ece_bins", "cumulative", "two_bin", "smooth"
+SLOW_MEASURES: tuple[MeasureName, ...] = ("lower_distance", "distance")
 MOST_DRAWS, LEAST_DRAWS = 199, 19
 DRAWN_ROUNDS = 2_000_000
-"""So many rounds are drawn in all, unless that is too few or too many draws: seconds."""
+"""So many rounds are drawn in all, which takes seconds, unless that is too few or too many draws."""
 MOST_EFFORT = 1.0
-"""For each distance in a p-value, the file's own too, however much is made for the one that is shown."""
-ADVICE = " (then name it with --together, or the p-values are wrong), or is the file sorted by it?"
+"""The most effort for each distance in a p-value, whatever the effort for the distance that is shown."""
+RUNS_ADVICE = " (then name it with --together, or the p-values are wrong), or is the file sorted by it?"
 
 
 def measure(
@@ -224,7 +228,9 @@ def measure(
     bins: Annotated[
         int | None,
         Option(
-            min=1, max=1_000_000, help=f"Bins of the ECE in bins. Default: {BINS}; with --as the package's."
+            min=1,
+            max=1_000_000,
+            help=f"Bins of the ECE in bins. Default: {USUAL_BINS}; with --as the package's.",
         ),
     ] = None,
     packages: Annotated[
@@ -236,7 +242,7 @@ def measure(
             "has them all. May be given several times.",
         ),
     ] = None,
-    group: Groups = None,
+    group: GroupColumnNames = None,
     together: Together = None,
     draws: Annotated[
         int | None,
@@ -247,7 +253,7 @@ def measure(
         ),
     ] = None,
     positive: Positive = None,
-    scale: Scale = "probability",
+    scale: ForecastScale = "probability",
     drop_invalid: DropInvalid = False,
     out: Out = None,
     as_json: AsJson = False,
@@ -278,7 +284,7 @@ def measure(
     """
     first, outcome = event_columns(file, forecast[0] if forecast else None, outcome)
     forecast = forecast or [first]
-    effort, n_bins = _effort(budget), BINS if bins is None else bins
+    effort, n_bins = _effort(budget), USUAL_BINS if bins is None else bins
     if packages:
         from onlinecal.measures.conventions import convention_of
 
@@ -317,12 +323,12 @@ def measure(
     said = [package_table(columns, rounds.name)] if packages else []
     answer(as_json, record, [error_table(columns, rounds.name, n_bins), *said, *groups, *broken, *pictures])
     if broken:
-        raise Exit(CHECK_FAILED)
+        raise Exit(EXIT_CHECK_FAILED)
 
 
 def _with_packages(
-    rounds: Rounds, columns: Sequence[Column], packages: Sequence[str], bins: int | None, outcome: str
-) -> list[Column]:
+    rounds: Rounds, columns: Sequence[MeasuredColumn], packages: Sequence[str], bins: int | None, outcome: str
+) -> list[MeasuredColumn]:
     """The same columns with what these packages say of them."""
     from onlinecal.measures.summary import package_figures
 
@@ -345,7 +351,9 @@ def _effort(budget: str) -> float:
     return effort
 
 
-def _remarks(rounds: Rounds, columns: Sequence[Column], outcome: str, together: str | None) -> list[str]:
+def _remarks(
+    rounds: Rounds, columns: Sequence[MeasuredColumn], outcome: str, together: str | None
+) -> list[str]:
     """What looks wrong in the columns, and which score worse than a constant or than the first; each once."""
     from onlinecal.remarks import (
         certain_remarks,
@@ -360,7 +368,7 @@ def _remarks(rounds: Rounds, columns: Sequence[Column], outcome: str, together: 
         found += outcome_remarks(rounds.outcomes, forecasts, outcome, column)
         found += certain_remarks(rounds.outcomes, forecasts, column)
     if together is None:
-        found += run_remarks(rounds.outcomes, next(iter(rounds.forecasts.values())), outcome, ADVICE)
+        found += run_remarks(rounds.outcomes, next(iter(rounds.forecasts.values())), outcome, RUNS_ADVICE)
     if rounds.outcomes.dtype.kind == "f":
         found.append(_left_out(rounds, outcome))
     for one in (column.errors.averages for column in columns):
@@ -381,11 +389,11 @@ def _left_out(rounds: Rounds, outcome: str) -> str:
 
 def _measure(
     rounds: Rounds, budget: float, bins: int, draws: int | None, together: str | None
-) -> list[Column]:
+) -> list[MeasuredColumn]:
     """The measures of every column; an infinite budget makes the distance exact."""
     from onlinecal.measures.summary import all_errors, chance_levels
 
-    measures = BY_CHANCE if draws is None else (*BY_CHANCE, *SLOW)
+    measures = QUICK_MEASURES if draws is None else (*QUICK_MEASURES, *SLOW_MEASURES)
     if draws is None:
         draws = min(MOST_DRAWS, max(LEAST_DRAWS, DRAWN_ROUNDS // len(rounds.outcomes)))
     numbers = None if together is None else group_numbers(rounds, together)
@@ -410,5 +418,5 @@ def _measure(
                     progress=lambda *_: bar.advance(task),
                 )
                 chance.update(zip(measures, found, strict=True))
-            columns.append(Column(errors, chance, witness))
+            columns.append(MeasuredColumn(errors, chance, witness))
     return columns

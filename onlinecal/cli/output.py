@@ -1,4 +1,5 @@
-"""Where output goes: results to stdout, as a table for people or JSON for machines; all else to stderr."""
+"""The output of verbs: results go to stdout, as tables for people or JSON for machines; all else to
+stderr."""
 
 from __future__ import annotations
 
@@ -15,15 +16,16 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PIPE_WIDTH = 200
-"""Columns of a table that no terminal shows: wide enough that nothing is folded."""
+"""The width of tables if stdout is no terminal, which is enough for all of them."""
 BETWEEN_LINES = 10.0
 """Seconds between two lines about events."""
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Text for a terminal: control characters, and others that nobody sees, are spelt out.
+    """A text for a terminal, in which control characters and other invisible ones are spelt out.
 
-    Names come from whoever sends events; a terminal would obey the commands in them. `keep`: what stays.
+    Names come from whoever sends events, and a terminal would obey commands in them. Characters in `keep`
+    stay.
     """
     if text.isprintable():
         return text
@@ -49,7 +51,7 @@ def _console(**settings: Any) -> Console:
 
     class HarmlessConsole(Console):
         def print(self, *objects: Any, **settings: Any) -> None:
-            shown = [printable(one, keep="\n") if isinstance(one, str) else one for one in objects]
+            shown = [printable(part, keep="\n") if isinstance(part, str) else part for part in objects]
             super().print(*shown, **settings)
 
     return HarmlessConsole(highlight=False, **settings)
@@ -67,15 +69,15 @@ def print_json(answer: Any) -> None:
 
 
 def answer(as_json: bool, record: Any, shown: Iterable[Any]) -> None:
-    """What a verb answers: one JSON document for machines, else tables and lines of text for people."""
+    """Print a verb's answer: one JSON document for machines, or tables and lines of text for people."""
     if as_json:
         print_json(record)
         return
     console = results()
-    for one in shown:
-        is_text = isinstance(one, str)
-        # names of files are no markup
-        console.print(one, markup=not is_text, soft_wrap=is_text)
+    for part in shown:
+        is_text = isinstance(part, str)
+        # names of files may look like markup
+        console.print(part, markup=not is_text, soft_wrap=is_text)
 
 
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
@@ -117,11 +119,11 @@ def progress() -> Progress:
     )
 
 
-class Watched:
-    """Long work that is told of on stderr.
+class WatchedWork:
+    """Long work whose progress is shown on stderr.
 
-    On a terminal there is a bar. Elsewhere a line with both numbers is written at every tenth of the work, or
-    once so many `seconds` went by; an empty one is not.
+    On a terminal there is a bar. Elsewhere the `line` with both numbers is written at every tenth of the
+    work, or after so many `seconds`; nothing is written if the line is empty.
     """
 
     def __init__(self, bar: Progress, what: str, total: int | None, line: str, seconds: float | None) -> None:
@@ -130,7 +132,7 @@ class Watched:
         self._console, self._tenth, self._told = notices(), -1, time.monotonic()
 
     def __call__(self, done: int, every: int) -> None:
-        """So much is done, and so much is there in all."""
+        """Show that `done` of `every` parts are done."""
         self._bar.update(self._task, completed=done, total=every)
         before, self._tenth = self._tenth, max(self._tenth, 10 * done // max(every, 1))
         now = time.monotonic()
@@ -140,14 +142,14 @@ class Watched:
             self._told = now
 
     def name(self, what: str) -> None:
-        """What the bar says from now on."""
+        """Change the text of the bar."""
         self._bar.update(self._task, description=what)
 
 
 @contextmanager
 def watched(
     what: str, total: int | None = None, line: str = "", seconds: float | None = None
-) -> Iterator[Watched]:
-    """Long work, with a bar that says what it is, and see `Watched`."""
+) -> Iterator[WatchedWork]:
+    """A context for long work, with a bar that says what it is; see `WatchedWork`."""
     with progress() as bar:
-        yield Watched(bar, what, total, line, seconds)
+        yield WatchedWork(bar, what, total, line, seconds)

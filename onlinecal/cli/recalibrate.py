@@ -1,4 +1,4 @@
-"""The verb `recalibrate`: a table of probabilities in, better ones out, and what that was worth."""
+"""The verb `recalibrate`: maps a table of probabilities to better ones, and says how much better they are."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typer import Argument, Exit, Option
 
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import answer
-from onlinecal.cli.recalibrating.asked import CHOOSE, METHODS, Asked, check_owners, values_of
+from onlinecal.cli.recalibrating.asked import CHOOSE, METHOD_NAMES, Request, check_owners, values_of
 from onlinecal.cli.verbs import (
+    EXIT_INTERRUPTED,
     FILES,
-    INTERRUPTED,
     AsJson,
-    Groups,
+    GroupColumnNames,
     Out,
-    Outcome,
+    OutcomeColumn,
     Seed,
     Together,
     check_folder,
     warn,
 )
 
-TABLES = "recalibrated.parquet", "report.csv"
-"""What is written that could be read again."""
+WRITTEN_TABLES = "recalibrated.parquet", "report.csv"
+"""The files that are written and could also be the input."""
 
 
 def recalibrate(
@@ -56,8 +56,8 @@ def recalibrate(
     forecast: Annotated[
         str | None, Option(help="The column of forecasts of one event; boost can do without.")
     ] = None,
-    outcome: Outcome = None,
-    group: Groups = None,
+    outcome: OutcomeColumn = None,
+    group: GroupColumnNames = None,
     features: Annotated[
         str | None, Option(help="Of boost: columns a,b,c. Default: all other columns of numbers.")
     ] = None,
@@ -108,9 +108,9 @@ def recalibrate(
     """
     from onlinecal.threads import one_thread
 
-    if method not in (*METHODS, CHOOSE):
-        raise ValueError(f"unknown method {method!r}{did_you_mean(method, METHODS)}")
-    asked = Asked(
+    if method not in (*METHOD_NAMES, CHOOSE):
+        raise ValueError(f"unknown method {method!r}{did_you_mean(method, METHOD_NAMES)}")
+    asked = Request(
         file,
         apply,
         probabilities=probabilities,
@@ -128,8 +128,8 @@ def recalibrate(
     )
     check_owners(method, asked)
     folder = out or (Path("results/recalibrate") if apply is not None else None)
-    check_folder(folder, TABLES, *filter(None, (file, apply)))
-    # one core: BLAS sums in another order on several
+    check_folder(folder, WRITTEN_TABLES, *filter(None, (file, apply)))
+    # on one core, since BLAS sums in another order on several
     with one_thread():
         from onlinecal.cli.recalibrating.comparing import alone, compare
 
@@ -140,4 +140,4 @@ def recalibrate(
     names = [str(path) for path in files]
     answer(as_json, {**report.record, "files": names}, [*report.shown, *names])
     if report.interrupted:
-        raise Exit(INTERRUPTED)
+        raise Exit(EXIT_INTERRUPTED)

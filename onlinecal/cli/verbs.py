@@ -1,6 +1,7 @@
-"""What verbs share: how --help shows options, how a verb ends, the options that say how columns are read.
+"""What verbs share: how --help shows options, how a verb ends, and the options for reading columns.
 
-A verb ends with 0 done, 1 a check failed, 2 the request was wrong, 130 interrupted, 141 nobody reads.
+A verb's exit code is 0 if it is done, 1 if a check failed, 2 if the request was wrong, 130 if it was
+interrupted, and 141 if nobody reads its output any more.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-VALUES = {str: "TEXT", int: "INT", float: "NUMBER", Path: "PATH", bool: ""}
+VALUE_WORDS = {str: "TEXT", int: "INT", float: "NUMBER", Path: "PATH", bool: ""}
 
 
-class Told(Base):
-    """A verb or a group of them whose help says in one word what an option takes, and of flags nothing."""
+class ShortHelp(Base):
+    """A verb or a group of verbs whose help has one word for the value of an option, and none for flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters, each with what stands for its value."""
+        """The parameters, each with the word for its value."""
         known = get_type_hints(unwrap(self.callback)) if self.callback else {}
         parameters: list[Any] = super().get_params(ctx)
         for parameter in parameters:
@@ -50,31 +51,31 @@ class Told(Base):
 
 
 def word_for(kind: Any) -> str | None:
-    """The word for a value of this type, or of a list of such; None where the choices say it."""
+    """The word for a value of this type, or of a list of it; None if the help lists the choices."""
     if get_origin(kind) is Literal:
         return None
     parts = [part for part in get_args(kind) if part is not NoneType]
-    return word_for(parts[0]) if parts else VALUES.get(kind)
+    return word_for(parts[0]) if parts else VALUE_WORDS.get(kind)
 
 
-class Verb(Told, TyperCommand):
+class Verb(ShortHelp, TyperCommand):
     """A single verb."""
 
 
-DONE, CHECK_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
-UNREAD = 141
-"""As shells say of a command that SIGPIPE ended, such as one before `head`."""
+EXIT_DONE, EXIT_CHECK_FAILED, EXIT_WRONG_REQUEST, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_UNREAD = 141
+"""The code that shells give a command which SIGPIPE ended, such as one before `head`."""
 
 
 class Refused(Exception):
-    """A request that was wrong, in words for whoever made it; `verb` has the help that may serve."""
+    """A request that was wrong, in words for whoever made it; the help of `verb` may be of use."""
 
     def __init__(self, message: str, verb: str | None = None) -> None:
         super().__init__(message)
         self.verb = verb
 
 
-class Verbs(Told, TyperGroup):
+class Verbs(ShortHelp, TyperGroup):
     """A group of verbs in which every refusal is one line on stderr, never a traceback.
 
     Wrong options, and any ValueError, OSError or MemoryError that a verb raises (a bad spec, a bad value in
@@ -90,7 +91,7 @@ class Verbs(Told, TyperGroup):
             verb.help = "\n\n".join(" ".join(part.split()) for part in parts)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the verb; a ValueError becomes the refusal of it, an OSError one that no help explains."""
+        """Run the verb; errors become refusals, and a ValueError also points to the verb's help."""
         try:
             return super().invoke(ctx)
         except ValueError as error:
@@ -117,14 +118,14 @@ class Verbs(Told, TyperGroup):
             if sys.stdout is not None:
                 sys.stdout.flush()
         except (BrokenPipeError, SystemExit) as error:
-            # rich and typer leave with 1 where they meet the first
+            # rich and typer exit with 1 at a BrokenPipeError
             if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
                 raise
             code = unread()
         except Refused as error:
             code = refuse(str(error), error.verb)
         except typer.Abort:
-            code = INTERRUPTED
+            code = EXIT_INTERRUPTED
         except Exception as error:
             # typer brings its own copy of click or uses the real one, depending on its version; what a
             # usage error looks like is the same in both
@@ -134,21 +135,21 @@ class Verbs(Told, TyperGroup):
             words = list(sys.argv[1:] if args is None else args)
             text = plain(error.format_message()) + given(words, getattr(error, "param", None))
             code = refuse(text, "onlinecal" if context is None else context.command_path)
-        code = code if isinstance(code, int) else DONE
+        code = code if isinstance(code, int) else EXIT_DONE
         if standalone_mode:
             sys.exit(code)
         return code
 
 
 def plain(text: str) -> str:
-    """What typer says of a wrong value, without the names that things have inside of it."""
+    """Typer's error for a wrong value, without its internal names."""
     text = re.sub(r"Value error, |, unable to parse string as an? \w+", "", text.rstrip("."))
     text = re.sub(r"Input should be|'[^']*' is not(?= one of)", "it must be", text)
     return text.replace("a valid integer", "a whole number").replace("a valid number", "a number")
 
 
 def given(words: list[str], option: Any) -> str:
-    """Of a value that an option does not take, what it was: not all versions of typer tell."""
+    """The end of an error, with the value that an option refused; not all versions of typer have it."""
     for word, following in pairwise([*words, ""]):
         name, sign, value = word.partition("=")
         if name in getattr(option, "opts", ()):
@@ -157,27 +158,27 @@ def given(words: list[str], option: Any) -> str:
 
 
 def unread() -> int:
-    """What Python has not got rid of goes nowhere, also at its exit; the exit code."""
+    """Discard what Python has not written yet, also at its exit, and give back the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return UNREAD
+    return EXIT_UNREAD
 
 
 def refuse(message: str, verb: str | None = None) -> int:
-    """Say in one line on stderr what is wrong with the request, and whose help to read; the exit code."""
+    """Say in one line on stderr what is wrong with the request, and whose help to read: the exit code."""
     text = printable(" ".join(message.split()))
     hint = "" if verb is None else f"; try '{verb} --help'"
     print(f"onlinecal: {text.rstrip('.') if hint else text}{hint}", file=sys.stderr)
-    return WRONG_REQUEST
+    return EXIT_WRONG_REQUEST
 
 
 def warn(remarks: Iterable[str]) -> None:
-    """Say on stderr, a line each, what looks wrong though it can be done."""
+    """Write remarks to stderr, one a line, on input that can be read but looks wrong."""
     for text in remarks:
         print(f"onlinecal: warning: {printable(' '.join(text.split()))}", file=sys.stderr)
 
 
 def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -> None:
-    """Refuse a folder of --out that is a file, or in which one of the `tables` would replace what is read."""
+    """Refuse an --out folder that is a file, or in which one of the `tables` would replace an input file."""
     if folder is None:
         return
     if folder.exists() and not folder.is_dir():
@@ -200,8 +201,8 @@ ForecastFile = Annotated[Path, Argument(help=f"The forecasts: {FILES}")]
 Forecasts = Annotated[
     list[str] | None, Option(help="A column of forecasts, one for each model; may be repeated.")
 ]
-Outcome = Annotated[str | None, Option(help="The column of outcomes, 0/1.")]
-Groups = Annotated[
+OutcomeColumn = Annotated[str | None, Option(help="The column of outcomes, 0/1.")]
+GroupColumnNames = Annotated[
     list[str] | None,
     Option(help="A column whose values are groups, also with those of another; may be repeated."),
 ]
@@ -219,7 +220,7 @@ Together = Annotated[
     ),
 ]
 Positive = Annotated[str | None, Option(help="The value of the outcome that counts as 1, others as 0.")]
-Scale = Annotated[
+ForecastScale = Annotated[
     Literal["probability", "percent", "logits"],
     Option(help="What forecasts are written as; 63% is read anyway. logits: log-odds."),
 ]
@@ -227,7 +228,7 @@ DropInvalid = Annotated[
     bool, Option("--drop-invalid", help="Leave out rows with bad values, and count them.")
 ]
 
-Ledger = Annotated[Path, Option(help="The ledger, which may be in use, or an archive.")]
+LedgerFile = Annotated[Path, Option(help="The ledger, which may be in use, or an archive.")]
 WrittenLedger = Annotated[Path, Option(help="The file that keeps every event; made if there is none.")]
 Config = Annotated[
     Path | None, Option(help="TOML: which forecasters the keys get. Default: that of the ledger.")

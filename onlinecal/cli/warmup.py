@@ -1,4 +1,4 @@
-"""The verb `warmup`: compile everything now, so that nobody waits for it later."""
+"""The verb `warmup`: compiles everything now, so that nobody waits for it later."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from onlinecal.cli.output import answer, notices, watched
 from onlinecal.cli.verbs import AsJson
 
 Step = tuple[str, Callable[[], object]]
-"""What something is called, and what has it compiled."""
+"""The name of a part, and the function that has it compiled."""
 
 
 def warmup_with(more: Callable[[], Iterable[Step]] = tuple) -> Callable[[bool], None]:
-    """The verb: compiles what the library has, then what the command around it adds with `more`."""
+    """The verb, which compiles the library's entries and then those that the command adds with `more`."""
 
     def warmup(
         as_json: AsJson = False,
@@ -38,7 +38,7 @@ def warmup_with(more: Callable[[], Iterable[Step]] = tuple) -> Callable[[bool], 
         with watched("compiling", len(steps), "compiled: {} of {}") as tell:
             for done, (name, step) in enumerate(steps, 1):
                 tell.name(f"compiling ({name})")
-                # what steps write on stderr about waiting is for those who did not ask
+                # notes about waiting, which steps write to stderr, are for people who did not ask for this
                 with compiled_at_once(), counting() as compiled, redirect_stderr(io.StringIO()):
                     step()
                 everything.add(compiled)

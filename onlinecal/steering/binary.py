@@ -1,11 +1,12 @@
-"""Steering: a model's probability is mapped to a better one, by what followed its probabilities so far.
+"""Steering of one event: a model's probability is mapped to a better one, learnt from the outcomes so far.
 
-Seven answers are mixed: the probability itself, a smooth curve and a free one that forget slowly, the same
-that forget fast (`curves`), the running mean of the outcomes in its bin, and its temperature curve, the logit
-times a factor. They are mixed twice: by Vovk's aggregating algorithm (`mixing`), with weights that judge by
-squared error, and by Bayes' rule, with weights that judge by log loss and with an intercept that follows the
-outcomes. Both are mixed once more by Vovk's algorithm. Of an outcome that comes late less is learnt
-(`lateness`): curves learn from what they would answer by now, weights judge what was answered.
+Seven answers are mixed: the probability itself, a smooth curve and a free curve that forget slowly, two such
+curves that forget fast (`curves`), the running mean of the outcomes in its bin, and its temperature curve,
+the logit times a factor. They are mixed twice: by Vovk's aggregating algorithm (`mixing`), with weights by
+squared error, and by Bayes' rule, with weights by log loss and with an intercept that follows the outcomes.
+Both mixtures are mixed once more by Vovk's algorithm. Less is learnt from an outcome that comes late
+(`lateness`). Curves then learn from the answers that they would give now, and weights from the answers that
+were given.
 
 With outcomes in time, the sum of T squared errors exceeds that of the probabilities themselves by at most
 ln(T + 6) + ln(1 + T/99)/2, and that of each other answer by ln(7)/2 more (docs/theory.md, Theorem 17c).
@@ -38,27 +39,28 @@ from onlinecal.steering import curves, lateness, mixing
 N_ANSWERS = 7
 N_BINS = 20
 PRIOR = 0.4, 0.06, 0.06, 0.06, 0.06, 0.06, 0.3
-"""The weights at first, and how a share of them is given out. A model that is as sure as it should be, or
-too sure in one way, is the usual one, and can be told from few outcomes."""
+"""The weights at the start; the share of the weights that is given out anew is divided by them, too. Most
+models are as sure as they should be, or too sure in one way, which few outcomes show."""
 SHARE_DELAY = 100.0
 """In round t, 1/(t + SHARE_DELAY) of the weights by squared error is given out anew: a quarter by the prior,
-the rest like the weights by log loss, which tell answers about rare events apart. Were it 1/t, the first
-outcomes would teach nothing. t counts outcomes by what was learnt of them."""
+the rest like the weights by log loss, which tell answers about rare events apart. With 1/t nothing would be
+learnt from the first outcomes. t counts outcomes by the part of them that was learnt."""
 SHIFT_RATE = 0.03
-"""By how many logits an error of 1 moves the intercept of the last stage."""
+"""An error of 1 moves the intercept of the last stage by so many logits."""
 LAST_SHARE = 4.0
 """In round t, LAST_SHARE/(t + 2 LAST_SHARE) of the last stage's weights is given out anew, so that it can
 follow sudden changes."""
 LEAST_DISTANCE = 0.25
 """The forecast is at least this far from 0 and 1, divided by the number of forecasts asked for."""
 FARTHEST_LOGIT, LARGEST_SLOPE = 11.5, 8.0
-"""The farthest logit that the temperature curve tells from others, and the largest slope it learns from."""
+"""In the temperature curve logits and slopes that are farther from 0 count as these."""
 COLDEST, HOTTEST = -4.0, 3.0
-"""Limits of the logarithm of its factor."""
+"""The limits of the logarithm of the temperature curve's factor."""
 TEMPERATURE_VARIANCE, TEMPERATURE_RATE = 16.0, 3e-4
 """The prior variance of that logarithm, and how fast it is forgotten."""
 FARTHEST_STEP = 1.0
-"""How far one outcome moves that logarithm at most: the filter's linear approximation holds no farther."""
+"""One outcome moves that logarithm by at most this, since the filter's linear approximation holds no
+farther."""
 
 STATE = Layout()
 """A steering state. The ticket of the open forecast comes first, so that it can be kept while it waits."""
@@ -67,14 +69,15 @@ CELL_STEP = STATE.field("width of the cell", "position")
 FORECAST = STATE.field("the forecast", "probability")
 GIVEN = STATE.field("what was given: the forecast, unless an answer was completed", "probability")
 TICKET_ALONE = STATE.end
-"""Length of the ticket of a state that keeps nothing else: what it is asked about is a hint already."""
+"""The length of the ticket of a state without steering, where the probability that comes is a hint
+already."""
 ANSWERS = STATE.field("the seven answers; the first is the probability itself", "probability", N_ANSWERS)
 STRETCHED = STATE.field("half the stretched logit of the probability", "logit")
 LAST = STATE.field("the mixture by squared error, the shifted one by log loss", "probability", 2)
 POOLED = STATE.field("the mixture by log loss before it is shifted", "probability")
 ASKED = STATE.field("events when the forecast was asked for", "count")
 TICKET = STATE.end
-"""Length of the ticket."""
+"""The length of the ticket of a state with steering."""
 ROUNDS = STATE.field("rounds learnt", "count")
 EVENTS = STATE.field("forecasts asked for and outcomes learnt", "count")
 INTERCEPT = STATE.field("the intercept that follows the outcomes", "logit")
@@ -95,7 +98,7 @@ LATENESS = STATE.field("the account of outcomes that come together", "account", 
 SIZE = STATE.end
 
 # Behind a machine a state ends in an account of what was given in place of forecasts, in units of 1/PARTS: by
-# how much that was farther from the charged points, and how far it was from the forecasts.
+# how much it was farther from the charged points than the forecasts, and how far it was from these.
 FARTHER, AWAY = -2, -1
 ACCOUNT = 2
 PARTS = 1 << 26
@@ -103,12 +106,12 @@ PARTS = 1 << 26
 
 @kernel_part
 def is_steered(state: Any) -> bool:
-    """Whether a state has steering in it, and not a ticket and the account alone."""
+    """Whether a state has steering, and not only a ticket and the account."""
     return len(state) > TICKET_ALONE + ACCOUNT
 
 
 def ticket_length(state: Floats) -> int:
-    """How many numbers at the front of a state behind a machine are its ticket."""
+    """The length of the ticket at the front of a state that belongs to a machine."""
     return TICKET if is_steered(state) else TICKET_ALONE
 
 
@@ -138,7 +141,7 @@ def within(p: float) -> float:
 
 @kernel_part
 def bin_of(p: float, n_bins: int) -> int:
-    """Which of n equal-width bins holds p; 1 belongs to the last."""
+    """The number of the equal-width bin that holds p; 1 belongs to the last bin."""
     return min(int(p * n_bins), n_bins - 1)
 
 
@@ -150,7 +153,7 @@ def bin_mean(total: float, count: float, bin: int, n_bins: int) -> float:
 
 @kernel_part
 def consult(state: Any) -> None:
-    """Note what the four curves answer, of the features and knots of the ticket's probability."""
+    """Write the answers of the four curves, for the features and knots of the ticket's probability."""
     u = state[STRETCHED]
     for i in range(2):
         at = CURVES + i * (curves.SMOOTH_LENGTH + curves.FREE_LENGTH)
@@ -162,7 +165,7 @@ def consult(state: Any) -> None:
 
 @kernel_part
 def steer(state: Any, p: float) -> float:
-    """What is made of a probability p; the ticket is left in the state."""
+    """The steered probability for p; the ticket is left in the state."""
     lateness.begin_batch(state, LATENESS, 1)
     u = curves.stretched(p, state[LOWEST], state[HIGHEST])
     state[EVENTS] += 1.0
@@ -182,21 +185,21 @@ def steer(state: Any, p: float) -> float:
 
 @kernel_part
 def tempered(state: Any, u: float) -> float:
-    """The logit of what the temperature curve answers."""
+    """The logit of the temperature curve's answer."""
     logit = clip(exponential(u) - exponential(-u), -FARTHEST_LOGIT, FARTHEST_LOGIT)
     return float(exponential(state[TEMPERATURE]) * logit)
 
 
 @kernel_part
 def shifted(answer: float, intercept: float) -> float:
-    """An answer moved by so much in logits."""
+    """An answer whose logit is moved by the intercept."""
     inner = clip(answer, 1e-6, 1.0 - 1e-6)
     return curves.sigmoid(logarithm(inner / (1.0 - inner)) + intercept)
 
 
 @kernel_part
 def learn(state: Any, outcome: float) -> float:
-    """Learn the outcome of the ticket: weights, intercept, bin, curves; what weights learn of it."""
+    """Let weights, intercept, bin and curves learn the ticket's outcome; returns the weights' part of it."""
     rounds, p, u = state[ROUNDS], state[ANSWERS], state[STRETCHED]
     late, answer = state[EVENTS] - state[ASKED], state[ANSWERS + 3]
     curves.write_features(state, FEATURES, p, u)
@@ -238,7 +241,7 @@ def learn(state: Any, outcome: float) -> float:
 
 @kernel_part
 def learn_temperature(state: Any, u: float, outcome: float, part: float) -> None:
-    """Let the temperature curve learn what followed, or a part of it: an extended Kalman filter."""
+    """Let the temperature curve learn the outcome, or a part of it, by an extended Kalman filter."""
     logit = tempered(state, u)
     answer, slope = curves.sigmoid(logit), clip(logit, -LARGEST_SLOPE, LARGEST_SLOPE)
     error = outcome - answer

@@ -21,7 +21,7 @@ from onlinecal.steering import binary
 
 T = TypeVar("T")
 
-ROW, QUICK_ROW, COMPILING = 2.5e-4, 1e-6, 8.0
+STEERED_ROW_SECONDS, PLAIN_ROW_SECONDS, COMPILING_SECONDS = 2.5e-4, 1e-6, 8.0
 """Seconds that the interpreter takes for a row, steered or not, and that it takes to compile a replay."""
 
 
@@ -74,11 +74,11 @@ class Schedule:
     def steps(self) -> Ints:
         """What happens, in order, shape (T + n,): row t is forecast, t, or settled, -1 - t."""
         # row t is forecast after the outcomes that are known to it
-        found = np.empty(len(self.waits) + len(self.order), np.int64)
+        steps = np.empty(len(self.waits) + len(self.order), np.int64)
         rows = np.arange(len(self.waits))
-        found[rows + np.searchsorted(self.known, rows, side="right")] = rows
-        found[np.arange(len(self.order)) + self.known] = ~self.order
-        return found
+        steps[rows + np.searchsorted(self.known, rows, side="right")] = rows
+        steps[np.arange(len(self.order)) + self.known] = ~self.order
+        return steps
 
     @property
     def events(self) -> tuple[Ints, Ints, Ints]:
@@ -201,7 +201,7 @@ def replaying(form: int, hinted: bool) -> type[Replaying]:
     return interpreted_first(
         Replaying,
         Address(__name__, "replaying", (form, hinted)),
-        replay=Entry(replay, 2, seconds=ROW, compiling=COMPILING, rows=rows),
+        replay=Entry(replay, 2, seconds=STEERED_ROW_SECONDS, compiling=COMPILING_SECONDS, rows=rows),
     )
 
 
@@ -224,6 +224,10 @@ class Columns:
 COLUMNS = interpreted_first(
     Columns,
     Address(__name__, "COLUMNS"),
-    places_of=Entry(places_of, 0, seconds=QUICK_ROW, compiling=1.0, rows=lambda steps, *_: len(steps)),
-    book_rows=Entry(book_rows, 1, seconds=QUICK_ROW, compiling=1.0, rows=lambda state, order, *_: len(order)),
+    places_of=Entry(
+        places_of, 0, seconds=PLAIN_ROW_SECONDS, compiling=1.0, rows=lambda steps, *_: len(steps)
+    ),
+    book_rows=Entry(
+        book_rows, 1, seconds=PLAIN_ROW_SECONDS, compiling=1.0, rows=lambda state, order, *_: len(order)
+    ),
 )

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Exit, Option
 
 from onlinecal.cli.output import answer, progress
-from onlinecal.cli.verbs import CHECK_FAILED, FILES, AsJson, DropInvalid, Positive, Scale, Together, warn
+from onlinecal.cli.verbs import (
+    EXIT_CHECK_FAILED,
+    FILES,
+    AsJson,
+    DropInvalid,
+    ForecastScale,
+    Positive,
+    Together,
+    warn,
+)
 from onlinecal.tables.rounds import Reading
 
 if TYPE_CHECKING:
@@ -47,7 +56,7 @@ def evaluate(
     ] = None,
     together: Together = None,
     positive: Positive = None,
-    scale: Scale = "probability",
+    scale: ForecastScale = "probability",
     drop_invalid: DropInvalid = False,
     rounds: Annotated[
         int | None, Option(min=1, help="Rounds to play. Default: all there are; 20000 of what is made up.")
@@ -137,7 +146,7 @@ def evaluate(
     }
     answer(as_json, record, [evaluation.score_table(scores, _lateness(late, columns)), *broken, *files])
     if broken:
-        raise Exit(CHECK_FAILED)
+        raise Exit(EXIT_CHECK_FAILED)
 
 
 def _lateness(late: int, columns: FileColumns) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Exit, Option
 
 from onlinecal.cli.output import answer, notices, table, watched
-from onlinecal.cli.verbs import INTERRUPTED, AsJson, check_folder
+from onlinecal.cli.verbs import EXIT_INTERRUPTED, AsJson, check_folder
 from onlinecal.simulations.cli import Jobs
 from onlinecal.tables.writing import write_table
 
@@ -91,7 +91,7 @@ def experiment(
             tables[name] = _draw(name, task, out, jobs or cpu_count(), written)
     except KeyboardInterrupt:
         notices().print(f"interrupted: {len(tables)} of {len(wanted)} pictures are finished")
-        raise Exit(INTERRUPTED) from None
+        raise Exit(EXIT_INTERRUPTED) from None
     files = [str(path) for path in written]
     record = {"figures": {name: drawn.to_dicts() for name, drawn in tables.items()}, "files": files}
     shown = [table(*_shown(name, drawn)) for name, drawn in tables.items()]

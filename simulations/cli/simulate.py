@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Exit, Option
 
 from onlinecal.cli.output import answer, table
-from onlinecal.cli.verbs import CHECK_FAILED, AsJson
+from onlinecal.cli.verbs import EXIT_CHECK_FAILED, AsJson
 from onlinecal.simulations.cli import Load
 
 
@@ -144,4 +144,4 @@ def simulate(
     request = Request(classes or (), forecaster or (), adversary, rounds, seed)
     players.load_all(load or ())
     if not simulate_games(request, out, as_json):
-        raise Exit(CHECK_FAILED)
+        raise Exit(EXIT_CHECK_FAILED)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from typer import Argument, Exit, Option
 
 from onlinecal.cli.output import answer, notices, progress, results, table, watched
-from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED
+from onlinecal.cli.verbs import EXIT_CHECK_FAILED, EXIT_INTERRUPTED
 from onlinecal.simulations.cli import Jobs, Load
 from onlinecal.texts import number
 
@@ -73,7 +73,7 @@ def sweep(
     except KeyboardInterrupt:
         kept = f"{len(Store(plan, out).finished)} of {len(plan.games)} games are kept"
         notices().print(f"interrupted: {kept}; the same command goes on from there")
-        raise Exit(INTERRUPTED) from None
+        raise Exit(EXIT_INTERRUPTED) from None
     if compiled.notice is not None:
         notices().print(compiled.notice)
     written = store.write_tables(form)
@@ -139,4 +139,4 @@ def plot(
     worst = table("Distance to calibration at its worst", columns, lines)
     answer(as_json, record, [*map(str, files), "", worst, *(broken or ["Every bound held."])])
     if broken:
-        raise Exit(CHECK_FAILED)
+        raise Exit(EXIT_CHECK_FAILED)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Exit, Option
 
 from onlinecal.cli.output import answer, notices, table, watched
-from onlinecal.cli.verbs import CHECK_FAILED, INTERRUPTED, AsJson
+from onlinecal.cli.verbs import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, AsJson
 from onlinecal.simulations.cli import Jobs
 from onlinecal.tables.writing import write_whole
 from onlinecal.texts import number
@@ -82,7 +82,7 @@ def worst(
     record = {**enumeration.record(), "broken": broken, "files": files}
     answer(as_json, record, [_table(enumeration), *lines, *broken, *files])
     if broken:
-        raise Exit(CHECK_FAILED)
+        raise Exit(EXIT_CHECK_FAILED)
 
 
 def _played(
@@ -99,7 +99,7 @@ def _played(
             )
     except KeyboardInterrupt:
         notices().print("interrupted: the worst game is only known when all have been played")
-        raise Exit(INTERRUPTED) from None
+        raise Exit(EXIT_INTERRUPTED) from None
 
 
 def _least(forecaster: str, rounds: int, nodes: int, draws: int, seed: int, as_json: bool) -> None:

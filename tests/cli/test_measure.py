@@ -14,7 +14,7 @@ import pytest
 import sklearn.metrics
 
 from onlinecal import combine_forecasts, measures
-from onlinecal.cli.measure import BY_CHANCE, LABELS
+from onlinecal.cli.measure import ERROR_NAMES, QUICK_MEASURES
 from onlinecal.measures import summary
 from tests.commands import record, refused, run
 
@@ -73,7 +73,7 @@ def expected(p, y, bins=15):
 @pytest.mark.parametrize("bins", [15, 4])
 def test_json_has_the_numbers_of_the_library_as_sums(history, common, bins):
     (sums,) = columns(*common, "--bins", bins)
-    assert set(sums.pop("chance")) == {*BY_CHANCE}
+    assert set(sums.pop("chance")) == {*QUICK_MEASURES}
     assert sums.pop("forecast") == "rounded"
     assert sums == pytest.approx(expected(history["rounded"], history["won"], bins))
 
@@ -89,8 +89,8 @@ def test_the_table_shows_sums_and_averages(history, common):
     numbers = expected(history["rounded"], history["won"], 4)
     lines = lines_of(*common, "--bins", 4)
     assert lines["rounds"] == str(ROUNDS)
-    for name in set(LABELS) - {"distance", "lower_distance"}:
-        label = LABELS[name].format("4 bins")
+    for name in set(ERROR_NAMES) - {"distance", "lower_distance"}:
+        label = ERROR_NAMES[name].format("4 bins")
         average, total = re.fullmatch(r"([\d.]+) \(([\d.]+)\)", lines[label].split("  ")[0]).groups()
         assert float(total) == pytest.approx(numbers[name], abs=0.06)
         assert float(average) == pytest.approx(numbers[name] / ROUNDS, abs=6e-5)

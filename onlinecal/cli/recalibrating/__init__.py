@@ -1,1 +1,1 @@
-"""Recalibrating a table of probabilities from the command line: read, fit, compare, draw."""
+"""The parts of the verb `recalibrate`: reading, fitting, comparing, drawing."""

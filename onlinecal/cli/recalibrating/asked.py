@@ -1,4 +1,4 @@
-"""What the verb `recalibrate` is asked: a file, its columns, a method, its settings, which rows to fit."""
+"""The request to the verb `recalibrate`: a file, its columns, a method, its settings, which rows to fit."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from onlinecal.catalogue import did_you_mean
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request; what is None was not said.
+class Request:
+    """One request; an option that is None was not given.
 
     Attributes
     ----------
     file, apply
-        What is fitted and tested, and a new file to recalibrate after a fit to all rows.
+        The file that is fitted and tested, and a new file to recalibrate after a fit to all rows.
     probabilities, label
-        Where the probabilities of classes and the labels stand: columns a,b,c or a pattern, an array of NPZ.
+        The names of the probabilities of classes and of the labels: columns a,b,c or a pattern, an array of
+        NPZ.
     forecast, outcome
         The columns of forecasts and outcomes of one event.
     group, features
@@ -31,12 +32,12 @@ class Asked:
     choose
         The method to take from a comparison, by its name in the table.
     values
-        What the method's constructor is given, by the names of its parameters.
+        The arguments of the method's constructor, by name.
     split, together
-        Which rows are tested: a share, time, time:0.3, or a column that says so; a column, and rows with one
-        value in it stay together.
+        Which rows are tested: a share, time, time:0.3, or a column that says so; and a column whose rows with
+        one value stay together.
     seed
-        Of the split and of the method's draws.
+        The seed of the split and of the method's draws.
     """
 
     file: Path
@@ -56,13 +57,13 @@ class Asked:
 
 
 OF_CLASSES, OF_EVENT = ("lp", "decision"), ("groups", "boost")
-METHODS = (*OF_CLASSES, *OF_EVENT)
+METHOD_NAMES = (*OF_CLASSES, *OF_EVENT)
 """The methods; `onlinecal.cli.recalibrating.methods` says what each is."""
 CHOOSE = "choose"
-"""The comparison of all of them, which is meant where no method is named."""
+"""The comparison of all methods, which is the default."""
 
-OWNERS = {
-    "values": METHODS,
+METHODS_OF_OPTIONS = {
+    "values": METHOD_NAMES,
     "probabilities": (*OF_CLASSES, CHOOSE),
     "label": (*OF_CLASSES, CHOOSE),
     "forecast": (*OF_EVENT, CHOOSE),
@@ -72,12 +73,12 @@ OWNERS = {
     "losses": ("decision",),
     "choose": (CHOOSE,),
 }
-"""Which methods each option belongs to, by its name in `Asked`."""
+"""For each option, by its name in `Request`, the methods that take it."""
 
 
-def check_owners(method: str, asked: Asked) -> None:
+def check_owners(method: str, asked: Request) -> None:
     """Refuse options that only other methods have."""
-    for option, owners in OWNERS.items():
+    for option, owners in METHODS_OF_OPTIONS.items():
         if getattr(asked, option) and method not in owners:
             named = [name for name in owners if name != CHOOSE]
             whose = f"--method {' and '.join(named)}" if named else "the comparison of all"
@@ -87,7 +88,7 @@ def check_owners(method: str, asked: Asked) -> None:
 
 
 def values_of(settings: Sequence[str]) -> dict[str, Any]:
-    """What --set says: from NAME=VALUE each to numbers, None, True and False, or texts."""
+    """The settings of --set, each NAME=VALUE; values are numbers, None, True and False, or texts."""
     values = {}
     for text in settings:
         name, equals, value = (part.strip() for part in text.partition("="))
@@ -111,8 +112,8 @@ def _value(text: str) -> Any:
 Estimator = TypeVar("Estimator")
 
 
-def made(kind: Callable[..., Estimator], asked: Asked, **more: Any) -> Estimator:
-    """An unfitted estimator with the settings asked for and `more`; ValueError for one that it has not."""
+def made(kind: Callable[..., Estimator], asked: Request, **more: Any) -> Estimator:
+    """An unfitted estimator with the request's settings and `more`; ValueError for an unknown setting."""
     more["seed"] = asked.seed
     known = [name for name in signature(kind).parameters if name not in more]
     for name in asked.values:

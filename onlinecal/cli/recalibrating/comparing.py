@@ -1,6 +1,6 @@
 """Methods fitted on some rows and compared on others: all that apply, of which one is taken, or one alone.
 
-One alone is laid beside the usual recalibrations, and says more of itself.
+A single method is compared with the usual recalibrations, and reports more about itself.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sklearn.linear_model import LogisticRegression
 from onlinecal.arrays import Bools, Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import progress, results, table
-from onlinecal.cli.recalibrating.asked import OF_CLASSES, Asked
+from onlinecal.cli.recalibrating.asked import OF_CLASSES, Request
 from onlinecal.cli.recalibrating.grouping import GroupColumns
 from onlinecal.cli.recalibrating.methods import METHODS, Findings, Map, Run, View, the_probabilities
-from onlinecal.cli.recalibrating.report import NONE, Picture, Report, record_tables, sizes
+from onlinecal.cli.recalibrating.report import AS_GIVEN, Picture, RecalibrationReport, record_tables, sizes
 from onlinecal.cli.recalibrating.rows import known_rows, new_rows, recognise
 from onlinecal.cli.recalibrating.scores import (
     FEWEST_UNITS,
@@ -40,7 +40,7 @@ from onlinecal.cli.recalibrating.scores import (
     verdict_of,
     worst_group,
 )
-from onlinecal.cli.recalibrating.splitting import LEAST_ROWS, Split, read_split
+from onlinecal.cli.recalibrating.splitting import LEAST_PART_ROWS, Split, read_split
 from onlinecal.measures.scores import ECE_BINS, class_scores, event_scores
 from onlinecal.recalibration.classical.linear import ChosenDirichlet, VectorScaling
 from onlinecal.recalibration.classical.temperature import (
@@ -63,27 +63,27 @@ Fit = Callable[[Part], Map]
 CLASS_MEASURES = ("Brier score", "log loss", "accuracy", f"top-label ECE ({ECE_BINS} bins)")
 EVENT_MEASURES = ("Brier score", "log loss", f"ECE ({ECE_BINS} bins)")
 MOST_DIRICHLET = 1_500_000
-"""Rows to fit times classes squared, above which Dirichlet calibration would take minutes."""
+"""With more rows to fit times classes squared Dirichlet calibration would take minutes."""
 MOST_DECISION = 2_000_000
-"""Rows to fit times classes, above which decision recalibration would."""
-N_LOSSES, ACTIONS = 100, 2
-"""Gaussian losses of the decision gap, and their actions."""
+"""With more rows to fit times classes decision recalibration would take minutes."""
+COMPARED_LOSSES, COMPARED_ACTIONS = 100, 2
+"""The decision gap is that of so many Gaussian losses, with so many actions."""
 WORST_GROUP = "worst group"
 
 
 @contextmanager
 def gathered_warnings() -> Iterator[list[str]]:
-    """What is warned of inside, each text once, but for labels: the command names their column itself."""
+    """The texts of warnings inside, each once, except those about labels, whose column the command names."""
     texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", LabelWarning)
         yield texts
-    texts.extend(dict.fromkeys(" ".join(str(one.message).split()) for one in caught))
+    texts.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
 
 
 def fitted(model: Any, fit: Part, view: View = the_probabilities) -> Map:
-    """The map of probabilities that a model becomes by these rows."""
+    """The map of probabilities of a model that is fitted to these rows."""
     first, *more = view(fit)
     model.fit(first, fit.settled, *more)
     predict = getattr(model, "predict_proba", model.predict)
@@ -94,7 +94,7 @@ def rivals(k: int) -> dict[str, ProbabilityRecalibrator]:
     """The usual recalibrations of k classes, unfitted, by the names they have in reports."""
     models: dict[str, ProbabilityRecalibrator]
     models = {"temperature": TemperatureScaling(), "isotonic per class": PerClassIsotonic()}
-    # of two classes one is all there is
+    # with two classes the top label adds nothing
     return models if k == 2 else {**models, "isotonic top label": TopLabelIsotonic()}
 
 
@@ -109,7 +109,7 @@ def rival_maps(fit: Part) -> dict[str, Map]:
         return {}
     known: dict[str, Any] = rivals(len(fit.classes)) if fit.classes else {"isotonic": isotonic()}
     with gathered_warnings():
-        return {name: fitted(one, fit) for name, one in known.items()}
+        return {name: fitted(model, fit) for name, model in known.items()}
 
 
 def as_they_came(part: Part) -> Floats:
@@ -117,13 +117,13 @@ def as_they_came(part: Part) -> Floats:
     return part.probabilities
 
 
-def class_methods(asked: Asked, n_fit: int, k: int) -> tuple[dict[str, Fit], dict[str, str]]:
-    """The methods for probabilities of k classes, and which others are left out, with the reason.
+def class_methods(asked: Request, n_fit: int, k: int) -> tuple[dict[str, Fit], dict[str, str]]:
+    """The methods for probabilities of k classes, and the reasons why others are left out.
 
-    What is asked for is tried however long it takes.
+    A method that --choose names is tried however long it takes.
     """
     methods: dict[str, Fit] = {
-        NONE: lambda _: as_they_came,
+        AS_GIVEN: lambda _: as_they_came,
         "temperature": lambda fit: fitted(TemperatureScaling(), fit),
         "vector": lambda fit: fitted(VectorScaling(), fit),
         "top-label": lambda fit: fitted(TopLabelIsotonic(), fit),
@@ -140,13 +140,13 @@ def class_methods(asked: Asked, n_fit: int, k: int) -> tuple[dict[str, Fit], dic
         )
     if n_fit * k > MOST_DECISION and asked.choose != "decision":
         left_out["decision"] = f"its search takes minutes on {n_fit:,} rows; --choose decision tries it"
-    return {name: one for name, one in methods.items() if name not in left_out}, left_out
+    return {name: method for name, method in methods.items() if name not in left_out}, left_out
 
 
-def event_methods(asked: Asked) -> tuple[dict[str, Fit], dict[str, str]]:
-    """The methods for a column of forecasts, and which others are left out, with the reason."""
+def event_methods(asked: Request) -> tuple[dict[str, Fit], dict[str, str]]:
+    """The methods for a column of forecasts, and the reasons why others are left out."""
     methods: dict[str, Fit] = {
-        NONE: lambda _: as_they_came,
+        AS_GIVEN: lambda _: as_they_came,
         "platt": platt_map,
         "beta": beta_map,
         "isotonic": lambda fit: fitted(isotonic(), fit),
@@ -163,14 +163,14 @@ def event_methods(asked: Asked) -> tuple[dict[str, Fit], dict[str, str]]:
     return methods, left_out
 
 
-def of_method(name: str, asked: Asked) -> Fit:
+def of_method(name: str, asked: Request) -> Fit:
     """One of the methods that can be asked for alone."""
     method = METHODS[name]
     return lambda fit: fitted(method.model(asked, None), fit, method.view(asked, fit))
 
 
 def by_odds(model: Any, fit: Part, features: Callable[[Floats], Floats]) -> Map:
-    """The map that a model of two classes becomes by features of forecasts strictly between 0 and 1."""
+    """The map of a model of two classes that is fitted to features of forecasts strictly between 0 and 1."""
     floor = least_forecast(fit.probabilities)
     curve = fitted(model, fit, lambda part: (features(part.probabilities.clip(floor, 1.0 - floor)),))
     return lambda part: curve(part)[:, 1]
@@ -180,41 +180,41 @@ def platt_map(fit: Part) -> Map:
     """A logistic curve in the log odds of the forecast (Platt, 1999)."""
     if fit.settled.min() == fit.settled.max():
         raise ValueError(f"all outcomes that are fitted are {fit.settled[0]}")
-    # hardly a penalty: it keeps the slope finite where forecasts tell the outcomes without an error
+    # a small penalty, which keeps the slope finite if forecasts separate the outcomes without an error
     curve = LogisticRegression(C=1e4, solver="newton-cholesky")
     return by_odds(curve, fit, lambda p: np.log(p / (1.0 - p))[:, None])
 
 
 def beta_map(fit: Part) -> Map:
-    """A factor for log p, one for log(1 - p), and an offset (Kull et al., 2017): vector scaling of two."""
+    """A factor for log p, one for log(1 - p), and an offset (Kull et al., 2017), as vector scaling."""
     return by_odds(VectorScaling(), fit, lambda p: np.column_stack([1.0 - p, p]))
 
 
 def least_forecast(forecasts: Floats) -> float:
-    """What a forecast of 0 is taken for where log odds are needed: 1/(n + 1), or the least of the others."""
+    """What forecasts of 0 count as where log odds are needed: 1/(n + 1), or the least of the others."""
     both = np.minimum(forecasts, 1.0 - forecasts)
     return min(1.0 / (len(both) + 1.0), float(both[both > 0.0].min(initial=1.0)))
 
 
 def scoring(k: int, members: Bools | None) -> Callable[[Floats, Part], dict[str, Score]]:
-    """What makes the scores, by name, of a part as a map maps it; `members` of all rows, shape (n, G)."""
-    losses = gaussian_losses(ACTIONS, k or 2, N_LOSSES)
+    """The function from mapped probabilities and their part to scores; `members` of all rows, (n, G)."""
+    losses = gaussian_losses(COMPARED_ACTIONS, k or 2, COMPARED_LOSSES)
 
-    def scores(mapped: Floats, part: Part) -> dict[str, Score]:
+    def scores_of(mapped: Floats, part: Part) -> dict[str, Score]:
         if k:
-            found = class_scores_of(mapped, part.settled, losses)
+            scores = class_scores_of(mapped, part.settled, losses)
         else:
-            found = event_scores_of(mapped, part.settled, losses)
+            scores = event_scores_of(mapped, part.settled, losses)
         if members is not None:
             event, came = confidences(mapped, part.settled) if k else (mapped, part.settled)
-            found[WORST_GROUP] = worst_group(event, came, members[part.rows])
-        return found
+            scores[WORST_GROUP] = worst_group(event, came, members[part.rows])
+        return scores
 
-    return scores
+    return scores_of
 
 
 class Tried(NamedTuple):
-    """A method that was fitted: what it made of the tested rows of each fold, its scores, its warnings."""
+    """A method that was fitted: the mapped tested rows of each fold, its scores, its warnings."""
 
     maps: list[Floats]
     drawn: dict[str, Floats]
@@ -233,18 +233,20 @@ def tried(
             maps.append(method(rows.take("fit", fit))(part))
             scores = scoring(maps[-1], part)
             own = None if split.together is None else split.together[test]
-            found = defaultdict[str, list[Floats]](list)
+            values_of = defaultdict[str, list[Floats]](list)
             few = drawn_units(len(part), own) < FEWEST_UNITS
             for weights in resamples(len(part), own, len(rows.classes) or 1, seed + at):
                 for measure, score in scores.items():
-                    unknown = few and bool(found[measure])
-                    found[measure].append(np.full(weights.shape[1], np.nan) if unknown else score(weights))
-            for measure, values in found.items():
+                    unknown = few and bool(values_of[measure])
+                    values_of[measure].append(
+                        np.full(weights.shape[1], np.nan) if unknown else score(weights)
+                    )
+            for measure, values in values_of.items():
                 drawn[measure] = drawn.get(measure, 0.0) + len(part) / n_tested * np.concatenate(values)
     return Tried(maps, drawn, said)
 
 
-def alone(asked: Asked, name: str) -> Report:
+def alone(asked: Request, name: str) -> RecalibrationReport:
     """Fit one method, compare it with the usual recalibrations, and report."""
     method, of_classes = METHODS[name], name in OF_CLASSES
     file = File.read(asked.file, asked.probabilities if of_classes else None)
@@ -254,8 +256,8 @@ def alone(asked: Asked, name: str) -> Report:
         fit, other = every.take("fit", rows), every.take("test", tested)
     elif asked.split or asked.together:
         raise ValueError("--apply and --split or --together exclude each other: all of FILE is fitted")
-    elif len(every) < LEAST_ROWS:
-        raise ValueError(f"{len(every)} rows are too few to fit: {LEAST_ROWS} are needed")
+    elif len(every) < LEAST_PART_ROWS:
+        raise ValueError(f"{len(every)} rows are too few to fit: {LEAST_PART_ROWS} are needed")
     else:
         fit, other = replace(every, name="fit"), new_rows(asked, asked.apply, every.classes)
     losses = None if asked.losses is None else read_losses(asked.losses, every.classes)
@@ -264,7 +266,7 @@ def alone(asked: Asked, name: str) -> Report:
     model, view = method.model(asked, losses), method.view(asked, fit)
     with gathered_warnings() as remarks:
         own = fitted(model, fit, view)
-    first: dict[str, Map] = {NONE: as_they_came}
+    first: dict[str, Map] = {AS_GIVEN: as_they_came}
     if not fit.probabilities.size:
         mean = float(fit.settled.mean())
         first = {"mean outcome": lambda part: np.full(len(part), mean)}
@@ -287,11 +289,13 @@ def alone(asked: Asked, name: str) -> Report:
     schema = {"measure": pl.String, "part": pl.String, **dict.fromkeys(maps, pl.Float64)}
     scores = pl.DataFrame([{**one, **one["values"]} for one in lines], schema=schema)
     before = next(iter(first.values()))(other)
-    return Report(record, scores, record_tables(record), other.with_maps(before, own(other)), found.pictures)
+    return RecalibrationReport(
+        record, scores, record_tables(record), other.with_maps(before, own(other)), found.pictures
+    )
 
 
 def read_losses(path: Path, classes: tuple[str, ...]) -> LossTable:
-    """The loss table in the order of the classes; where these are mere numbers, it names them."""
+    """The loss table in the order of the classes; if these are only numbers, the table names them."""
     table = LossTable.read_csv(path)
     if sorted(table.classes) == sorted(classes):
         order = [list(table.classes).index(name) for name in classes]
@@ -318,7 +322,7 @@ def scored_lines(run: Run, found: Findings) -> list[dict[str, Any]]:
     ]
 
 
-def compare(asked: Asked) -> Report:
+def compare(asked: Request) -> RecalibrationReport:
     """Fit all, compare, choose, and apply the one chosen."""
     from rich.text import Text
 
@@ -355,7 +359,8 @@ def compare(asked: Asked) -> Report:
                 left_out[name] = "interrupted"
             bar.advance(task)
     scores = {
-        measure: {name: one.drawn[measure] for name, one in found.items()} for measure in found[NONE].drawn
+        measure: {name: one.drawn[measure] for name, one in found.items()}
+        for measure in found[AS_GIVEN].drawn
     }
     purposes = {"probabilities": "log loss", "the top label": "top-label ECE", "decisions": "decision gap"}
     if not k:
@@ -397,7 +402,7 @@ def compare(asked: Asked) -> Report:
         "methods": [*found],
         "left_out": left_out,
         "resamples": RESAMPLES,
-        "scores": score_records(scores, NONE),
+        "scores": score_records(scores, AS_GIVEN),
         "best": best,
         "recommended": recommended,
         "why": why,
@@ -407,7 +412,7 @@ def compare(asked: Asked) -> Report:
     }
     frame = pl.DataFrame(record["scores"], schema_overrides={"best": pl.String}, infer_schema_length=None)
     shown = [*board_tables(record), Text(sentence(record))]
-    return Report(record, frame, shown, mapped, lambda: pictures(record, frame), interrupted)
+    return RecalibrationReport(record, frame, shown, mapped, lambda: pictures(record, frame), interrupted)
 
 
 def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
@@ -421,7 +426,7 @@ def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
 
 
 def board_tables(record: dict[str, Any]) -> list[Table]:
-    """The scoreboard; who is best for what."""
+    """The scoreboard, and the table of the best methods by purpose."""
     scored: dict[str, list[dict[str, Any]]] = {}
     for one in record["scores"]:
         scored.setdefault(one["measure"], []).append(one)
@@ -450,7 +455,7 @@ def board_tables(record: dict[str, Any]) -> list[Table]:
 
 
 def _cells(rows: list[dict[str, Any]], wide: bool) -> list[str]:
-    """What the table says of each method by a measure, with as many digits as the largest score needs."""
+    """The scoreboard's cells for a measure, with as many digits as the largest score needs."""
     largest = max(abs(row["value"]) for row in rows)
     digits = 3 + wide + (largest < 0.02) + (largest < 0.002)
     cells = []
@@ -465,7 +470,7 @@ def _cells(rows: list[dict[str, Any]], wide: bool) -> list[str]:
 
 
 def sentence(record: dict[str, Any]) -> str:
-    """What is recommended, and what was taken instead."""
+    """A sentence with the recommended method, and with the chosen one if it is another."""
     name, chosen = record["recommended"], record["chosen"]
-    what = f"Leave them as given ({NONE})" if name == NONE else f"Take {name}"
+    what = f"Leave them as given ({AS_GIVEN})" if name == AS_GIVEN else f"Take {name}"
     return f"{what}: {record['why']}." + ("" if chosen == name else f" Chosen: {chosen}.")

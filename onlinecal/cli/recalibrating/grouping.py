@@ -14,9 +14,9 @@ from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.tables.classes import column
 from onlinecal.tables.rounds import Rounds
 
-MOST_VALUES = 12
-"""A column of numbers with more distinct values than this is cut into ranges."""
-RANGES = 4
+MOST_PLAIN_VALUES = 12
+"""A column of numbers with more distinct values is cut into N_RANGES ranges."""
+N_RANGES = 4
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class GroupColumns:
         for name in names:
             values = column(frame, name)
             bounds: tuple[float, ...] = ()
-            if values.dtype.is_numeric() and values.n_unique() > MOST_VALUES:
+            if values.dtype.is_numeric() and values.n_unique() > MOST_PLAIN_VALUES:
                 present = values.cast(pl.Float64).drop_nulls().drop_nans().to_numpy()
-                found = np.quantile(present, np.arange(1, RANGES) / RANGES)
-                bounds = tuple(float(f"{bound:.2g}") for bound in np.unique(found))
+                quantiles = np.quantile(present, np.arange(1, N_RANGES) / N_RANGES)
+                bounds = tuple(float(f"{bound:.2g}") for bound in np.unique(quantiles))
             cuts[name] = bounds
         return cls(cuts)
 
@@ -66,9 +66,9 @@ class GroupColumns:
 
 
 def group_reports(rounds: Rounds, groups: list[str], n_levels: int) -> dict[str, MulticalibrationReport]:
-    """A report for every column of forecasts: everyone, all values of the columns, all pairs of two columns.
+    """A report for every column of forecasts, on everyone, all values of the columns, and pairs of values.
 
-    Raises ValueError for columns of groups that are listed twice.
+    Raises ValueError if a column of groups is listed twice.
     """
     table = GroupColumns.of(rounds.frame, groups)(rounds.frame)
     maker = GroupMaker()

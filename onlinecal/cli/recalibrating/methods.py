@@ -1,4 +1,4 @@
-"""The methods that can be asked for alone: what each is made with, looks at, finds and draws."""
+"""The methods that can be asked for alone: how each is made, what it takes, reports and draws."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import polars as pl
 from polars import selectors
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.cli.recalibrating.asked import Asked, made
+from onlinecal.cli.recalibrating.asked import Request, made
 from onlinecal.cli.recalibrating.grouping import GroupColumns
-from onlinecal.cli.recalibrating.report import NONE, Picture
+from onlinecal.cli.recalibrating.report import AS_GIVEN, Picture
 from onlinecal.measures.decision.errors import decision_calibration_error, decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, row_losses
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
@@ -32,29 +32,29 @@ from onlinecal.tables.classes import Part, column, numbers
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Scores = Mapping[str, float | None]
-"""By the name of the measure; None where there is none."""
+MeasureScores = Mapping[str, float | None]
+"""Scores by the names of their measures; None if there is no score."""
 Map = Callable[[Part], Floats]
 View = Callable[[Part], tuple[Any, ...]]
-"""What a method looks at of a part: its probabilities, a table of features, groups."""
+"""The arguments of a method's model, from a part: its probabilities, a table of features, groups."""
 
 
 class Findings(NamedTuple):
-    """What a method reports beside the usual scores.
+    """A method's report beside the usual scores.
 
     Attributes
     ----------
     scores
-        Its own measures, of a part and the name of a map of it.
+        Its own measures, from a part and the name of a map.
     parameters, facts
-        What the method was made with; single numbers about the fit: rounds, groups, patches.
+        The settings of the method; single numbers about the fit: rounds, groups, patches.
     tables
         Further tables by their titles.
     pictures
-        What makes the pictures.
+        The function that makes the pictures.
     """
 
-    scores: Callable[[Part, str], Scores]
+    scores: Callable[[Part, str], MeasureScores]
     parameters: dict[str, Any]
     facts: dict[str, Any]
     tables: dict[str, list[dict[str, Any]]]
@@ -62,7 +62,7 @@ class Findings(NamedTuple):
 
 
 def the_probabilities(part: Part) -> tuple[Floats]:
-    """The view of a method that looks at nothing else."""
+    """The view of a method that takes probabilities alone."""
     return (part.probabilities,)
 
 
@@ -74,14 +74,14 @@ class Method(NamedTuple):
     model
         An unfitted estimator with the settings asked for.
     findings
-        What it reports, when it is fitted.
+        Its report, when it is fitted.
     view
-        From the rows to fit to what it looks at of any: first what is mapped, then the other arguments.
+        Makes the `View` from the rows to fit; its first argument is what is mapped.
     """
 
-    model: Callable[[Asked, LossTable | None], Any]
+    model: Callable[[Request, LossTable | None], Any]
     findings: Callable[[Run], Findings]
-    view: Callable[[Asked, Part], View] = lambda *_: the_probabilities
+    view: Callable[[Request, Part], View] = lambda *_: the_probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +91,14 @@ class Run:
     Attributes
     ----------
     asked, model, view, loss_table
-        What was asked for, the method, what it looks at, and the losses asked for.
+        The request, the method's model, its view, and the losses of the request.
     parts
         The rows that were fitted, and others if they have labels: those to test, or of a new file.
     mapped
-        What each map makes of each part, by their names; the first map leaves probabilities as given.
+        The probabilities of each part by each map, by their names; the first map leaves them as given.
     """
 
-    asked: Asked
+    asked: Request
     model: Any
     view: View
     loss_table: LossTable | None
@@ -117,7 +117,7 @@ class Run:
 
 
 def facts_of_start(model: StartedRecalibrator) -> dict[str, Any]:
-    """What a correction began with, and how much of it is given out."""
+    """The start of a correction, and how much of the correction is used."""
     return {
         "start": model.start_name_,
         "inverse temperature at the start": float(model.inverse_temperature_),
@@ -127,7 +127,7 @@ def facts_of_start(model: StartedRecalibrator) -> dict[str, Any]:
 
 
 def drawn_labels(table: Floats, rng: np.random.Generator) -> Ints:
-    """A label for each row of probabilities (n, k), drawn from them: what came, had they been right."""
+    """A label for each row of probabilities (n, k), drawn from them as if they were right."""
     ends = table.cumsum(axis=1)
     return (ends < rng.random((len(table), 1)) * ends[:, -1:]).sum(axis=1)
 
@@ -137,29 +137,29 @@ def stops_until(end: int, most: int) -> list[int]:
     return np.unique(np.round(np.linspace(0, end, most)).astype(int)).tolist()
 
 
-TOP, CHANCE_DRAWS = 10, 10
-"""Level sets that are listed, and draws of labels for what chance would make of an error."""
-N_LOSSES = 500
+TOP_LEVEL_SETS, CHANCE_DRAWS = 10, 10
+"""So many level sets are listed, and labels are drawn so often for the error that chance alone would make."""
+DRAWN_LOSSES = 500
 N_CURVES, N_STOPS = 100, 16
-"""Losses and rounds of the picture of gaps."""
+"""The picture of gaps shows so many losses, at so many rounds."""
 N_SPLITS = 400
-"""Random halves of the rows, a dot each."""
-DRAWN = (NONE, "temperature", "decision")
-SEED = 0
-"""Of the Gaussian losses: the same for every table and split."""
-STOPS = 61
-"""Numbers of patches in the picture."""
+"""The picture of losses shows so many random halves of the rows, a dot each."""
+DRAWN_METHODS = (AS_GIVEN, "temperature", "decision")
+LOSSES_SEED = 0
+"""The seed of the Gaussian losses, the same for every table and split."""
+N_PATCH_STOPS = 61
+"""The picture of patches shows violations at so many numbers of patches."""
 
 
 def lp_findings(run: Run) -> Findings:
-    """Its error and what chance would make of it; the level sets that carry it."""
+    """The report of lp: its error, the error by chance alone, and the level sets that carry it."""
     from onlinecal.plots.groups import level_set_errors
 
     model: LpRecalibrator = run.model
     p, n_levels = float(model.p), model.n_levels_
     order = "∞" if math.isinf(p) else f"{p:g}"
 
-    def scores(part: Part, name: str) -> Scores:
+    def scores(part: Part, name: str) -> MeasureScores:
         after = run.mapped[part.name][name]
         return {
             f"Err_{order}, {n_levels} levels": lp_calibration_error(after, part.settled, p, n_levels),
@@ -170,7 +170,9 @@ def lp_findings(run: Run) -> Findings:
     before, after = part.probabilities, run.mapped[part.name]["lp"]
     cells = level_set_errors(before, after, part.settled, part.classes, n_levels, p)
     names = {"before": "forecast_before", "after": "forecast_after", "share": "share_of_error"}
-    carriers = cells.head(TOP).select("level_set", "class", "rows", "frequency", *names).rename(names)
+    carriers = (
+        cells.head(TOP_LEVEL_SETS).select("level_set", "class", "rows", "frequency", *names).rename(names)
+    )
     return Findings(
         scores,
         parameters={
@@ -191,7 +193,7 @@ def lp_findings(run: Run) -> Findings:
 
 
 def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
-    """Average Err_p of labels drawn from the probabilities themselves: what cannot be told from zero."""
+    """The average Err_p of labels drawn from the probabilities themselves, which chance alone makes."""
     rng = np.random.default_rng([seed, 11])
     draws = (drawn_labels(table, rng) for _ in range(CHANCE_DRAWS))
     return float(np.mean([lp_calibration_error(table, labels, p, n_levels) for labels in draws]))
@@ -215,7 +217,7 @@ def errors_by_round(model: LpRecalibrator) -> pl.DataFrame:
     return pl.DataFrame({"round": np.arange(len(history.error)), **errors, "p": float(model.p)})
 
 
-def decision_model(asked: Asked, loss_table: LossTable | None) -> DecisionRecalibrator:
+def decision_model(asked: Request, loss_table: LossTable | None) -> DecisionRecalibrator:
     """An unfitted recalibrator."""
     for name in ("n_actions", "partition"):
         if loss_table is not None and name in asked.values:
@@ -224,18 +226,22 @@ def decision_model(asked: Asked, loss_table: LossTable | None) -> DecisionRecali
 
 
 def decision_findings(run: Run) -> Findings:
-    """How wrong it is about losses, those asked for or random ones; the decisions before and after."""
+    """The report of decision: errors about the request's or random losses; decisions before and after."""
     model, loss_table, shown = run.model, run.loss_table, run.shown
     k, n_actions = len(shown.classes), model.n_actions
-    losses = gaussian_losses(n_actions, k, N_LOSSES, SEED) if loss_table is None else loss_table.values[None]
+    losses = (
+        gaussian_losses(n_actions, k, DRAWN_LOSSES, LOSSES_SEED)
+        if loss_table is None
+        else loss_table.values[None]
+    )
 
-    def scores(part: Part, name: str) -> Scores:
+    def scores(part: Part, name: str) -> MeasureScores:
         after = run.mapped[part.name][name]
         gaps = decision_loss_gap(after, part.settled, losses)
         if loss_table is None:
             return {
-                f"mean gap of {N_LOSSES} losses": float(gaps.mean()),
-                f"worst gap of {N_LOSSES} losses": float(gaps.max()),
+                f"mean gap of {DRAWN_LOSSES} losses": float(gaps.mean()),
+                f"worst gap of {DRAWN_LOSSES} losses": float(gaps.max()),
                 f"worst gap, {n_actions} actions": decision_calibration_error(after, part.settled, n_actions),
             }
         predicted, true = decision_losses(after, part.settled, losses)
@@ -260,7 +266,7 @@ def decision_findings(run: Run) -> Findings:
 
 
 def action_rows(loss_table: LossTable, part: Part, after: Floats) -> list[dict[str, Any]]:
-    """How often each action is taken, and what it costs where it is taken, predicted and true."""
+    """For each action how often it is taken, and its mean predicted and true losses when it is taken."""
     rows: list[dict[str, Any]] = [{"action": name} for name in loss_table.actions]
     losses = loss_table.values[None]
     for kind, table in (("before", part.probabilities), ("after", after)):
@@ -274,12 +280,12 @@ def action_rows(loss_table: LossTable, part: Part, after: Floats) -> list[dict[s
 
 
 def decision_pictures(run: Run, losses: Floats) -> list[Picture]:
-    """The gap against rounds, if any, and what losses cost beyond what was predicted."""
+    """The gap against rounds, if any, and true losses against predicted ones."""
     from onlinecal.plots.decisions import decision_losses_table, draw_methods
     from onlinecal.plots.recalibrations import draw_gaps
 
     shown, loss_table = run.shown, run.loss_table
-    mapped = {name: run.mapped[shown.name][name] for name in DRAWN}
+    mapped = {name: run.mapped[shown.name][name] for name in DRAWN_METHODS}
     drawn = []
     if run.model.n_rounds_:
         drawn.append(Picture(draw_gaps, gaps_by_round(run, losses[:N_CURVES]), "gaps"))
@@ -311,7 +317,7 @@ def gaps_by_round(run: Run, losses: Floats) -> pl.DataFrame:
 
 def losses_of_halves(table: Floats, labels: Ints, loss: Floats) -> pl.DataFrame:
     """Columns predicted, true: a row per random half of the rows, the same halves for every table."""
-    rng = np.random.default_rng([SEED, 13])
+    rng = np.random.default_rng([LOSSES_SEED, 13])
     n = len(labels)
     halves = [rng.permutation(n)[: max(n // 2, 1)] for _ in range(N_SPLITS)]
     _, predicted, true = (one[0] for one in row_losses(table, labels, loss))
@@ -319,7 +325,7 @@ def losses_of_halves(table: Floats, labels: Ints, loss: Floats) -> pl.DataFrame:
     return pl.DataFrame({name: [float(one[half].mean()) for half in halves] for name, one in means.items()})
 
 
-def group_view(asked: Asked, fit: Part) -> View:
+def group_view(asked: Request, fit: Part) -> View:
     """Forecasts, and columns of categories; ValueError if the columns of either are not named."""
     if asked.forecast is None:
         raise ValueError("--forecast is needed with --method groups, the column of forecasts")
@@ -330,7 +336,7 @@ def group_view(asked: Asked, fit: Part) -> View:
 
 
 def group_findings(run: Run) -> Findings:
-    """Violations of the groups, and each group before and after."""
+    """The report of groups: violations of the groups, and each group before and after."""
     model: GroupRecalibrator = run.model
     reports = {
         (part.name, name): report_of(model, part, run.view(part)[1], after)
@@ -338,7 +344,7 @@ def group_findings(run: Run) -> Findings:
         for name, after in run.mapped[part.name].items()
     }
 
-    def scores(part: Part, name: str) -> Scores:
+    def scores(part: Part, name: str) -> MeasureScores:
         report = reports[part.name, name]
         return {
             "worst group's violation": report.worst.violation,
@@ -357,7 +363,7 @@ def group_findings(run: Run) -> Findings:
         return drawn
 
     shown = run.shown.name
-    both = GroupRepair(reports[shown, NONE], reports[shown, "groups"])
+    both = GroupRepair(reports[shown, AS_GIVEN], reports[shown, "groups"])
     repair = sorted(both.rows(), key=lambda row: -row["violation_before"])
     seen = [{name: value for name, value in row.items() if name != "mass"} for row in repair]
     return Findings(
@@ -380,7 +386,7 @@ def group_findings(run: Run) -> Findings:
 
 def violations_by_patches(run: Run) -> pl.DataFrame:
     """Columns part, patches, worst, chance, squared_error: forecasts after the start and so many patches."""
-    stops, rows = stops_until(run.model.n_patches_, STOPS), []
+    stops, rows = stops_until(run.model.n_patches_, N_PATCH_STOPS), []
     for part in run.parts:
         forecasts, groups = run.view(part)
         stages = run.model.staged_predict(forecasts, groups, stops)
@@ -394,12 +400,12 @@ def violations_by_patches(run: Run) -> pl.DataFrame:
 def report_of(
     model: GroupRecalibrator, part: Part, groups: pl.DataFrame, p: Floats
 ) -> MulticalibrationReport:
-    """How wrong forecasts of a part are in its groups."""
+    """The multicalibration report of forecasts of a part in its groups."""
     members = model.members(groups, len(part))
     return multicalibration_report(p, part.settled, members, model.n_levels_ or None, model.group_names_)
 
 
-def boost_view(asked: Asked, fit: Part) -> View:
+def boost_view(asked: Request, fit: Part) -> View:
     """Features, and forecasts if there are some; missing values are NaN, which regression trees take."""
     names = feature_names(asked, fit)
 
@@ -410,16 +416,16 @@ def boost_view(asked: Asked, fit: Part) -> View:
     return looked_at
 
 
-def feature_names(asked: Asked, fit: Part) -> list[str]:
+def feature_names(asked: Request, fit: Part) -> list[str]:
     """The columns named, or all columns of numbers but forecast and outcome."""
     frame, names = fit.frame, asked.features
     if names is None:
         used = {asked.outcome, asked.forecast}
         columns = frame.select(selectors.numeric() | selectors.boolean()).columns
-        found = [name for name in columns if name not in used]
-        if not found:
+        features = [name for name in columns if name not in used]
+        if not features:
             raise ValueError("no columns of numbers are left as features; name them with --features")
-        return found
+        return features
     if len(set(names)) < len(names):
         raise ValueError(f"a feature is listed twice: {', '.join(names)}")
     if asked.outcome in names:
@@ -428,7 +434,7 @@ def feature_names(asked: Asked, fit: Part) -> list[str]:
 
 
 def boost_findings(run: Run) -> Findings:
-    """How many rounds there were."""
+    """The report of boost: how many rounds there were."""
     model: BoostedRecalibrator = run.model
     return Findings(
         lambda *_: {},

@@ -1,4 +1,4 @@
-"""What a recalibration leaves: one report for people, for machines and for the disk."""
+"""The report of a recalibration, for people, for machines and for files."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-NONE = "none"
-"""The column of the probabilities as given."""
-SHOWN = 20
-"""Rows of a further table that people see."""
+AS_GIVEN = "none"
+"""The name of the map that leaves probabilities as given."""
+ROWS_SHOWN = 20
+"""People see so many rows of a further table."""
 
 
 class Picture(NamedTuple):
-    """What makes a figure of a table, the table, and the file's name."""
+    """The function that draws a table, the table, and the file's name."""
 
     draw: Callable[[pl.DataFrame], Figure]
     table: pl.DataFrame
@@ -32,8 +32,8 @@ class Picture(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
-    """Everything that a recalibration leaves.
+class RecalibrationReport:
+    """Everything that a recalibration reports.
 
     Attributes
     ----------
@@ -42,13 +42,13 @@ class Report:
     scores
         Its scores as a table.
     shown
-        What people see: tables and sentences.
+        The tables and sentences for people.
     probabilities
         Row numbers, probabilities before and after, and labels of the rows that were not fitted.
     pictures
-        Makes the pictures; called only when they are wanted.
+        The function that makes the pictures, called only if they are wanted.
     interrupted
-        Whether something is missing because somebody did not want to wait.
+        Whether something is missing because of an interrupt.
     """
 
     record: dict[str, Any]
@@ -62,13 +62,20 @@ class Report:
         """Write recalibrated.parquet, report.json, report.csv and pictures, each only when it is complete."""
         from onlinecal.plots.style import write_figure
 
-        pictures = [(one.draw(one.table), one.table, folder / one.name) for one in self.pictures()]
+        pictures = [
+            (picture.draw(picture.table), picture.table, folder / picture.name) for picture in self.pictures()
+        ]
         probabilities = write_table(self.probabilities, folder / "recalibrated.parquet")
         # NaN and infinities become null
         record = msgspec.json.format(msgspec.json.encode(self.record), indent=2)
         write_whole(folder / "report.json", record)
         scores = write_table(self.scores, folder / "report.csv")
-        return [probabilities, folder / "report.json", scores, *(write_figure(*one) for one in pictures)]
+        return [
+            probabilities,
+            folder / "report.json",
+            scores,
+            *(write_figure(*picture) for picture in pictures),
+        ]
 
 
 def sizes(record: dict[str, Any]) -> str:
@@ -80,7 +87,9 @@ def record_tables(record: dict[str, Any]) -> list[Table]:
     """The scores of one method beside its rivals', the facts about its fit, then the further tables."""
     lines = record["measures"]
     names = list(lines[0]["values"])
-    scores = [[one["measure"], one["part"], *(_text(one["values"][name]) for name in names)] for one in lines]
+    scores = [
+        [line["measure"], line["part"], *(_text(line["values"][name]) for name in names)] for line in lines
+    ]
     facts = [[name, _text(value)] for name, value in record["facts"].items()]
     tables = [
         table(f"{record['file']}: {sizes(record)}", ["", "part", *names], scores, left=2),
@@ -89,10 +98,10 @@ def record_tables(record: dict[str, Any]) -> list[Table]:
     for title, rows in record["tables"].items():
         if not rows:
             continue
-        some = f" ({SHOWN} of {len(rows)})" if len(rows) > SHOWN else ""
+        some = f" ({ROWS_SHOWN} of {len(rows)})" if len(rows) > ROWS_SHOWN else ""
         heading = [name.replace("_", " ") for name in rows[0]]
         left = sum(isinstance(value, str) for value in rows[0].values())
-        cells = [list(map(_text, row.values())) for row in rows[:SHOWN]]
+        cells = [list(map(_text, row.values())) for row in rows[:ROWS_SHOWN]]
         tables.append(table(title + some, heading, cells, left))
     return tables
 

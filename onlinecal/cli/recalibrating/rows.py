@@ -1,20 +1,21 @@
-"""The rows that the verb `recalibrate` is asked for: of the file it fits to, and of a new one."""
+"""The rows that the verb `recalibrate` reads: those of the file that it fits to, and those of a new file."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from onlinecal.cli.recalibrating.asked import Asked
+from onlinecal.cli.recalibrating.asked import Request
 from onlinecal.remarks import label_remarks, outcome_remarks
 from onlinecal.tables.classes import File, Part
 from onlinecal.tables.names import event_columns
 
 
-def recognise(asked: Asked, file: File) -> tuple[bool, Asked]:
-    """Whether the file is a table of class probabilities (else a column of forecasts), all columns named.
+def recognise(asked: Request, file: File) -> tuple[bool, Request]:
+    """Whether the file is a table of class probabilities, and the request with all columns named.
 
-    Raises ValueError for options of both kinds, and for columns that are not found.
+    Else the file has a column of forecasts. Raises ValueError for options of both kinds, and for columns that
+    are not found.
     """
     kinds = ("probabilities", "label"), ("forecast", "outcome", "features")
     named = [[f"--{name}" for name in kind if getattr(asked, name) is not None] for kind in kinds]
@@ -30,8 +31,8 @@ def recognise(asked: Asked, file: File) -> tuple[bool, Asked]:
     return False, replace(asked, forecast=forecast, outcome=outcome)
 
 
-def known_rows(asked: Asked, file: File, of_classes: bool) -> tuple[Part, list[str]]:
-    """All rows of the file, with labels, and what looks wrong in these."""
+def known_rows(asked: Request, file: File, of_classes: bool) -> tuple[Part, list[str]]:
+    """All rows of the file, with labels, and remarks on what looks wrong in the labels."""
     if of_classes:
         table = file.classes(asked.label)
         if table.labels is None:
@@ -47,7 +48,7 @@ def known_rows(asked: Asked, file: File, of_classes: bool) -> tuple[Part, list[s
     return events, outcome_remarks(events.settled, forecasts, asked.outcome, asked.forecast or "")
 
 
-def new_rows(asked: Asked, path: Path, classes: tuple[str, ...]) -> Part:
+def new_rows(asked: Request, path: Path, classes: tuple[str, ...]) -> Part:
     """The rows of a new file, which may have no labels; it must have these classes."""
     file = File.read(path, asked.probabilities)
     wanted = asked.label if classes else asked.outcome

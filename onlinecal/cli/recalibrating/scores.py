@@ -1,10 +1,10 @@
 """Scores of a table or column of probabilities under any weights of its rows, with their bootstrap.
 
-Every score is a function of weights of shape (n, B), a column per resample, and answers with shape (B,). A
-column of ones makes what the public measures say. Calibration errors are made of sums over cells of rows (a
-bin, a level set and class, a group and level): a sparse matrix times the weights.
+Every score is a function of weights of shape (n, B), a column per resample, with values of shape (B,). For a
+column of ones it is the public measure. Calibration errors are made of sums over cells of rows (a bin, a
+level set and class, a group and level), which are a sparse matrix times the weights.
 
-Scores of several methods are laid side by side: intervals, ties, who is best for what.
+The module also compares the scores of several methods: intervals, ties, and the best method for each purpose.
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ Score = Callable[[Floats], Floats]
 
 RESAMPLES = 200
 FEWEST_UNITS = 10
-"""Of fewer rows, or values of --together, resamples are too few different ones for an interval: of one they
-are all alike."""
-AT_ONCE = 16_000_000
-"""So many numbers a block of resamples may take."""
+"""With fewer rows, or values of --together, there are too few different resamples for an interval."""
+BLOCK_NUMBERS = 16_000_000
+"""A block of resamples may have so many numbers."""
 SOME_LOSSES = 10
-"""Losses whose decisions are made at once."""
-GROUP_LEVELS, LEVELS = 10, 3
+"""The decisions of so many losses are made at once."""
+GROUP_LEVELS, LP_LEVELS = 10, 3
 
 
 def weighted(sums: Floats | csr_array, combine: Callable[[Floats, Floats], Floats]) -> Score:
     """A score from sums over rows, a matrix (cells, n), and the sum of the weights, shape (B,)."""
 
     def score(weights: Floats) -> Floats:
-        found = product(sums, weights) if isinstance(sums, np.ndarray) else sums @ weights
-        return np.asarray(combine(found, weights.sum(axis=0)))
+        weighted_sums = product(sums, weights) if isinstance(sums, np.ndarray) else sums @ weights
+        return np.asarray(combine(weighted_sums, weights.sum(axis=0)))
 
     return score
 
@@ -64,7 +63,7 @@ def average(values: Floats) -> Score:
 
 
 def binned_error(forecasts: Floats, outcomes: NDArray[np.bool_] | NDArray[np.uint8]) -> Score:
-    """The expected calibration error of one event in equal bins, of `expected_calibration_error`."""
+    """The expected calibration error of one event in equal bins, as of `expected_calibration_error`."""
     return weighted(by_cell(_bin(forecasts), forecasts - outcomes.astype(np.float64), ECE_BINS), mean_bias)
 
 
@@ -78,10 +77,10 @@ def classwise_error(table: Floats, labels: Ints) -> Score:
 def l2_error(table: Floats, labels: Ints) -> Score:
     """`lp_calibration_error` for p = 2 and as many levels as LpRecalibrator takes by default."""
     k = table.shape[1]
-    numbers, first = number_level_sets(table, LEVELS)
+    numbers, first = number_level_sets(table, LP_LEVELS)
     cells = numbers[:, None] * k + np.arange(k)
     sums = by_cell(cells, _residuals(table, labels), len(first) * k)
-    return weighted(sums, lambda found, total: np.sqrt(((np.abs(found) / total) ** 2).sum(axis=0)))
+    return weighted(sums, lambda biases, total: np.sqrt(((np.abs(biases) / total) ** 2).sum(axis=0)))
 
 
 def decision_gap(table: Floats, labels: Ints, losses: Floats) -> Score:
@@ -147,16 +146,16 @@ def confidences(table: Floats, labels: Ints) -> tuple[Floats, Bools]:
 
 
 def resamples(n_rows: int, together: Ints | None, width: int, seed: int) -> Iterator[Floats]:
-    """Blocks (n, B) of weights: first ones, then how often each row is drawn, with all of its number.
+    """Blocks (n, B) of weights: first ones, then how often each row is drawn.
 
-    `together` has the number of what each row belongs to; None: every row is drawn by itself. `width` is
-    how many numbers a row has, which says how many resamples fit into a block.
+    Rows with the same number in `together` are drawn together; None: every row is drawn by itself. `width` is
+    how many numbers a row has, on which the number of resamples in a block depends.
     """
     yield np.ones((n_rows, 1))
     units = np.arange(n_rows) if together is None else np.unique(together, return_inverse=True)[1]
     n_units = int(units.max()) + 1
     rng = np.random.default_rng([seed, 17])
-    size = max(1, AT_ONCE // (n_rows * width))
+    size = max(1, BLOCK_NUMBERS // (n_rows * width))
     for start in range(0, RESAMPLES, size):
         some = range(start, min(start + size, RESAMPLES))
         drawn = [np.bincount(rng.integers(0, n_units, n_units), minlength=n_units) for _ in some]
@@ -178,47 +177,48 @@ def _residuals(table: Floats, labels: Ints) -> Floats:
     return errors
 
 
-NORMAL = 1.959963984540054
-"""Standard deviations to either side in an interval of 95 %."""
+NORMAL_QUANTILE = 1.959963984540054
+"""An interval of 95 % has so many standard deviations on either side."""
 LEAST_SPREAD = 1e-12
-"""Resamples that differ by less are the same but for rounding."""
-EQUAL = 1e-6
-"""Scores that differ by less are the same: the last bits differ from one machine to another."""
+"""Resamples that differ by less differ by rounding alone."""
+SCORE_ROUNDING = 1e-6
+"""Scores that differ by less count as equal, since last bits differ between machines."""
 MORE_IS_BETTER = ("accuracy",)
-LEAST_ROWS = 300
-"""Of fewer tested rows only the log loss chooses: calibration errors are hardly more than chance."""
+LEAST_ROWS_FOR_ALL = 300
+"""With fewer tested rows the log loss alone chooses, since calibration errors are hardly more than chance."""
 MOST_TIED = 1.05
-"""No method is tied in log loss whose own is higher than the least by this factor, however uncertain that is:
-a few outcomes that it gave 0 make both loss and interval large."""
+"""A method whose log loss is this times the least is not tied with the best, however wide the interval is: a
+few outcomes that it gave the probability 0 make both loss and interval large."""
 DEARER = 1.01
-"""Nothing is recommended for other purposes whose log loss is higher by this factor, though by chance."""
+"""A method whose log loss is more than this times the least is not recommended for the sake of other
+purposes."""
 
 
 class Verdict(NamedTuple):
-    """By one measure the method to take, and all that cannot be told from the best, it among them."""
+    """By one measure the method to take, and all methods that chance explains to be behind the best."""
 
     take: str
     tied: tuple[str, ...]
 
 
 Drawn = Mapping[str, Mapping[str, Floats]]
-"""By measure and method: the score, then its resamples, shape (1 + B,); methods simplest first."""
+"""By measure and method: the score, then its resamples, shape (1 + B,); simplest methods first."""
 
 
 def score_records(scores: Drawn, other: str) -> list[dict[str, Any]]:
-    """A record for each method and measure: ends of intervals of 95 %, and what is more than the other's.
+    """A record for each method and measure: intervals of 95 %, and the difference to the method `other`.
 
-    Differences are of scores on the same resamples. Ends are None where resamples do not differ, or there are
-    none: no interval can be had then.
+    Differences are those of scores on the same resamples. Ends of intervals are None if there are no
+    resamples, or if they do not differ.
     """
-    found = []
+    records = []
     verdicts = {measure: verdict_of(measure, drawn) for measure, drawn in scores.items()}
     for method in next(iter(scores.values())):
         for measure, drawn in scores.items():
             value, half = _with_half(drawn[method])
             more, more_half = _with_half(drawn[method] - drawn[other])
             take, tied = verdicts[measure]
-            found.append(
+            records.append(
                 {
                     "method": method,
                     "measure": measure,
@@ -231,38 +231,41 @@ def score_records(scores: Drawn, other: str) -> list[dict[str, Any]]:
                     "best": "take" if method == take else "tied" if method in tied else None,
                 }
             )
-    return found
+    return records
 
 
 def verdict_of(measure: str, scores: Mapping[str, Floats]) -> Verdict:
-    """The simplest of those that chance explains to be behind the best.
+    """The simplest of the methods that chance explains to be behind the best.
 
     Differences to the best are within one-sided intervals that hold for all methods together with 95 %
     (multiple comparisons with the best; Hsu, 1981, here by the bootstrap). A difference without an interval
     is explained by chance.
     """
     drawn = np.array([*scores.values()]) * (-1.0 if measure in MORE_IS_BETTER else 1.0)
-    # the first of those that are equal, whatever the last bits say
-    best = int((drawn[:, 0] <= drawn[:, 0].min() + EQUAL).argmax())
+    # the first of those that are equal up to their last bits
+    best = int((drawn[:, 0] <= drawn[:, 0].min() + SCORE_ROUNDING).argmax())
     more = drawn - drawn[best]
     reach = more[:, 1:].std(axis=1, ddof=1)
     unknown = ~(reach > LEAST_SPREAD)
     if unknown.all() or np.isnan(reach).any():
         return Verdict(next(iter(scores)), tuple(scores))
-    beside = (more[:, 1:] - more[:, 1:].mean(axis=1, keepdims=True)) / np.maximum(reach, EQUAL)[:, None]
-    # as many standard deviations as no method exceeds in 95 % of the resamples: the best was looked for
+    beside = (more[:, 1:] - more[:, 1:].mean(axis=1, keepdims=True)) / np.maximum(reach, SCORE_ROUNDING)[
+        :, None
+    ]
+    # the number of standard deviations that no method exceeds in 95 % of the resamples
     times = float(np.quantile(beside.max(axis=0), 0.95))
-    within = unknown | (more[:, 0] <= times * reach + EQUAL)
+    within = unknown | (more[:, 0] <= times * reach + SCORE_ROUNDING)
     if measure == "log loss":
-        within &= more[:, 0] <= (MOST_TIED - 1.0) * drawn[best, 0] + EQUAL
+        within &= more[:, 0] <= (MOST_TIED - 1.0) * drawn[best, 0] + SCORE_ROUNDING
     tied = tuple(name for name, is_tied in zip(scores, within, strict=True) if is_tied)
     return Verdict(tied[0], tied)
 
 
 def advice(scores: Drawn, purposes: Mapping[str, str], n_rows: int) -> tuple[str, str]:
-    """Of those with the least log loss, up to chance, the one best for most purposes, then the simplest.
+    """The recommended method, and why, in a sentence; `n_rows` were tested.
 
-    The method, and why, in a sentence. `n_rows` were tested.
+    Of the methods with the least log loss, up to chance, it is the one that is best for most purposes, and of
+    several such methods the simplest.
     """
     verdicts = {purpose: verdict_of(measure, scores[measure]) for purpose, measure in purposes.items()}
     first = verdicts["probabilities"]
@@ -271,8 +274,8 @@ def advice(scores: Drawn, purposes: Mapping[str, str], n_rows: int) -> tuple[str
         for name in first.tied
     }
     losses = {name: float(scores["log loss"][name][0]) for name in first.tied}
-    near = [name for name, loss in losses.items() if loss <= DEARER * losses[first.take] + EQUAL]
-    method = first.take if n_rows < LEAST_ROWS else max(near, key=lambda name: len(served[name]))
+    near = [name for name, loss in losses.items() if loss <= DEARER * losses[first.take] + SCORE_ROUNDING]
+    method = first.take if n_rows < LEAST_ROWS_FOR_ALL else max(near, key=lambda name: len(served[name]))
     others = [name for name in near if name != method and served[name] == served[method]]
     texts = [f"its log loss, {losses[method]:.4f}, is the least here as far as these rows can tell"]
     if all(np.isnan(drawn[1:]).any() for drawn in scores["log loss"].values()):
@@ -282,7 +285,7 @@ def advice(scores: Drawn, purposes: Mapping[str, str], n_rows: int) -> tuple[str
     if others:
         are = "which are" if len(others) > 1 else "which is"
         texts.append(f"simpler than {_listed(others)}, {are} as good")
-    if n_rows < LEAST_ROWS:
+    if n_rows < LEAST_ROWS_FOR_ALL:
         texts.append(f"on {n_rows} rows nothing else is told from chance")
     for purpose, verdict in verdicts.items():
         if purpose not in served[method]:
@@ -298,4 +301,4 @@ def _with_half(drawn: Floats) -> tuple[float, float | None]:
     """A score, or a difference, and half of its interval; None if there is none."""
     spread = float(drawn[1:].std(ddof=1))
     same = not drawn.any()
-    return float(drawn[0]), NORMAL * spread if spread > LEAST_SPREAD or same else None
+    return float(drawn[0]), NORMAL_QUANTILE * spread if spread > LEAST_SPREAD or same else None

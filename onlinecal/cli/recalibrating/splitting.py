@@ -1,4 +1,5 @@
-"""Which rows are fitted and which are tested: by chance, by time or by a column; some stay together."""
+"""The split into rows that are fitted and tested: at random, by time or by a column; some rows stay
+together."""
 
 from __future__ import annotations
 
@@ -9,19 +10,19 @@ import numpy as np
 import polars as pl
 
 from onlinecal.arrays import Ints
-from onlinecal.cli.recalibrating.asked import Asked
+from onlinecal.cli.recalibrating.asked import Request
 from onlinecal.recalibration.groups.maker import encode
 from onlinecal.tables.classes import column
 from onlinecal.tables.numbers import is_gap
 from onlinecal.validation import check_open_unit
 
-LEAST_ROWS = 10
-"""Fewer rows than this in either part say nothing."""
+LEAST_PART_ROWS = 10
+"""Each part must have so many rows."""
 TEST_SHARE = 0.5
 RANDOM, TIME = "random", "time"
 FIT_WORDS = ("fit", "train", "training", "cal", "calib", "calibration", "val", "valid", "validation", "dev")
 TEST_WORDS = ("test", "testing", "held", "held-out", "heldout", "holdout", "eval", "evaluation")
-"""What the column of --split may say of a row, in any case."""
+"""The words that the column of --split may have, in upper or lower case."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +34,8 @@ class Split:
     folds
         Pairs of row numbers, fitted and tested; no row is tested twice.
     together
-        Of each row of the file the number of its value in the column of --together; None: every row for
-        itself.
+        For each row of the file the number of its value in the column of --together; None: every row is
+        alone.
     told
         The split in words.
     """
@@ -45,7 +46,7 @@ class Split:
 
 
 def split_of(text: str | None) -> tuple[str, float | None]:
-    """The rule and the share to test on that --split says: 0.3, time, time:0.3, or a column's name."""
+    """The rule of --split and the share to test: 0.3, time, time:0.3, or a column's name."""
     if text is None:
         return RANDOM, None
     rule, _, share = text.rpartition(":")
@@ -55,11 +56,11 @@ def split_of(text: str | None) -> tuple[str, float | None]:
     return text, None
 
 
-def read_split(frame: pl.DataFrame, asked: Asked, in_turn: bool = False) -> Split:
+def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Split:
     """The split of a file's rows that the options ask for.
 
-    `in_turn`: a random split without a share of its own is also made the other way round, so that every row
-    is tested once. Raises ValueError for a bad column, and for too few rows in either part.
+    With `in_turn` a random split whose share was not given is also made the other way round, so that every
+    row is tested once. Raises ValueError for a bad column, and for too few rows in either part.
     """
     n_rows, together = frame.height, None
     if asked.together is not None:
@@ -100,8 +101,9 @@ def read_split(frame: pl.DataFrame, asked: Asked, in_turn: bool = False) -> Spli
 
 
 def split_rows(n_rows: int, test_share: float, seed: int | None) -> tuple[Ints, Ints]:
-    """Row numbers to fit and to test, the latter the last of a random order; of the file's without a seed.
+    """Row numbers to fit and to test; the tested rows are the last of a random order.
 
+    Without a seed they are the last of the file.
     Raises ValueError for a share outside (0, 1), and for too few rows in either part.
     """
     n_fit, n_test = part_sizes(n_rows, test_share)
@@ -122,17 +124,17 @@ def part_sizes(n_rows: int, test_share: float) -> tuple[int, int]:
 
 def check_sizes(n_fit: int, n_test: int) -> None:
     """Refuse parts that are too small."""
-    if min(n_fit, n_test) < LEAST_ROWS:
+    if min(n_fit, n_test) < LEAST_PART_ROWS:
         raise ValueError(
             f"{n_fit + n_test} rows are too few: {n_fit} to fit and {n_test} to test, "
-            f"and each part needs {LEAST_ROWS}"
+            f"and each part needs {LEAST_PART_ROWS}"
         )
 
 
 def told_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
-    """Row numbers that a column says are to fit, and those to test, and that in words.
+    """The row numbers that a column marks for fitting and for testing, and the split in words.
 
-    ValueError names a value that says neither.
+    ValueError names a value that is neither.
     """
     words = [str(value).strip().lower() for value in column.to_list()]
     fit, test = (np.array([word in known for word in words]) for known in (FIT_WORDS, TEST_WORDS))

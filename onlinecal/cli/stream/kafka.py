@@ -24,7 +24,7 @@ from onlinecal.cli.stream.configuring import wanted_config
 from onlinecal.cli.stream.inputs import Stop
 from onlinecal.cli.stream.loop import GARBAGE, Progress
 from onlinecal.cli.stream.serve import Beside
-from onlinecal.cli.verbs import DONE, INTERRUPTED
+from onlinecal.cli.verbs import EXIT_DONE, EXIT_INTERRUPTED
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.topics import Message, TopicAnswers, TopicFeed, ranges
@@ -114,7 +114,7 @@ def run(
             with nullcontext() if beside is None else beside.served(engine, ledger):
                 answer_topic(feed, reader, writer, told, most, stop)
         told.summarise(ledger, [compiled.notice or ""])
-    return INTERRUPTED if stop.signal == signal.SIGINT else DONE
+    return EXIT_INTERRUPTED if stop.signal == signal.SIGINT else EXIT_DONE
 
 
 def answer_topic(

@@ -9,21 +9,21 @@ from typing import Annotated, Any
 
 from typer import Exit, Option
 
-from onlinecal.cli.output import BETWEEN_LINES, Watched, answer, watched
-from onlinecal.cli.verbs import CHECK_FAILED, AsJson, Ledger
+from onlinecal.cli.output import BETWEEN_LINES, WatchedWork, answer, watched
+from onlinecal.cli.verbs import EXIT_CHECK_FAILED, AsJson, LedgerFile
 from onlinecal.texts import counted, number
 
 LISTED_PROBLEMS = 20
 """Differences that are listed; --json lists all."""
 
 
-def telling(what: str) -> AbstractContextManager[Watched]:
+def telling(what: str) -> AbstractContextManager[WatchedWork]:
     """Tells how many events of a ledger are done, and of how many."""
     return watched(what, line=what + ": {:,} of {:,} events", seconds=BETWEEN_LINES)
 
 
 def check(
-    ledger: Ledger,
+    ledger: LedgerFile,
     archives: Annotated[
         list[Path] | None,
         Option("--archive", help="An archive of it, to be checked, too; may be repeated."),
@@ -51,7 +51,7 @@ def check(
     record = {"path": str(ledger), **msgspec.to_builtins(found)}
     answer(as_json, record, [*found.problems[:LISTED_PROBLEMS], played])
     if found.problems:
-        raise Exit(CHECK_FAILED)
+        raise Exit(EXIT_CHECK_FAILED)
 
 
 def repair(
@@ -84,7 +84,7 @@ def repair(
     ]
     answer(as_json, {"path": str(into), **msgspec.to_builtins(saved)}, lines)
     if saved.lost or saved.changed or saved.doubtful:
-        raise Exit(CHECK_FAILED)
+        raise Exit(EXIT_CHECK_FAILED)
 
 
 def archive(
@@ -152,7 +152,7 @@ def seconds(when: str) -> float:
 
 
 def export(
-    ledger: Ledger,
+    ledger: LedgerFile,
     into: Annotated[Path, Option("--into", help="The Parquet file to write.")],
     force: Annotated[bool, Option("--force", help="Write it in place of a file of that name.")] = False,
     as_json: AsJson = False,
@@ -181,7 +181,7 @@ def export(
 
 
 def doctor(
-    ledger: Ledger,
+    ledger: LedgerFile,
     integrity: Annotated[
         bool,
         Option(
@@ -212,7 +212,7 @@ def doctor(
     wrongs = [f"\nWRONG: {one.wrong}\n  do:  {one.do}" for one in found] or ["\nnothing is wrong"]
     answer(as_json, {**known, "wrong": msgspec.to_builtins(found)}, [*lines, *wrongs])
     if found:
-        raise Exit(CHECK_FAILED)
+        raise Exit(EXIT_CHECK_FAILED)
 
 
 def surroundings() -> tuple[dict[str, Any], list[Any]]:

@@ -24,7 +24,7 @@ from onlinecal.cli.stream.inputs import (
     read_files,
     read_stream,
 )
-from onlinecal.cli.verbs import DONE, INTERRUPTED, UNREAD, unread
+from onlinecal.cli.verbs import EXIT_DONE, EXIT_INTERRUPTED, EXIT_UNREAD, unread
 from onlinecal.compiling import counting
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import WORDS, Rejected, decode_all, encode_lines
@@ -73,8 +73,8 @@ def run(
         unread_note = "" if is_read else "nobody reads the answers any more"
         told.summarise(ledger, [compiled.notice or "", unread_note])
     if not is_read:
-        return UNREAD
-    return INTERRUPTED if stop.signal == signal.SIGINT else DONE
+        return EXIT_UNREAD
+    return EXIT_INTERRUPTED if stop.signal == signal.SIGINT else EXIT_DONE
 
 
 def answer(engine: Engine, gathered: Gathered) -> tuple[bytes, Counter[type]]:

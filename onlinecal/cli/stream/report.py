@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Option
 
 from onlinecal.cli.output import answer, table
-from onlinecal.cli.verbs import AsJson, Ledger, Out, check_folder, warn
+from onlinecal.cli.verbs import AsJson, LedgerFile, Out, check_folder, warn
 from onlinecal.texts import counted, number
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Order = Literal["certificate", "open", "rounds", "alarms", "name"]
 
 
 def report(
-    ledger: Ledger,
+    ledger: LedgerFile,
     keys: Annotated[int, Option(min=0, help="Most keys to list.")] = 10,
     sort: Annotated[
         Order, Option("--sort", help="Which keys come first; certificate: those with the largest sum.")

@@ -12,7 +12,7 @@ from typer import Context, Exit, Option, Typer
 from onlinecal.cli.stream.keeping import archive, check, doctor, export, repair
 from onlinecal.cli.stream.report import report
 from onlinecal.cli.stream.serve import serve
-from onlinecal.cli.verbs import DONE, Config, LogJson, Park, Verb, Verbs
+from onlinecal.cli.verbs import EXIT_DONE, Config, LogJson, Park, Verb, Verbs
 
 app = Typer(cls=Verbs, rich_markup_mode="rich")
 for verb in (report, check, repair, serve, archive, export, doctor):
@@ -141,7 +141,7 @@ def stream(
             hot_keys=hot_keys,
             quiet=quiet or log_json,
         )
-        if code != DONE:
+        if code != EXIT_DONE:
             raise Exit(code)
         return
     for name, value in (
@@ -173,7 +173,7 @@ def stream(
         hot_keys=hot_keys,
         quiet=quiet or log_json,
     )
-    if code != DONE:
+    if code != EXIT_DONE:
         raise Exit(code)
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from onlinecal import decision_loss_gap, lp_calibration_error
 from onlinecal.cli.recalibrating import comparing
-from onlinecal.cli.recalibrating.asked import Asked
+from onlinecal.cli.recalibrating.asked import Request
 from onlinecal.cli.recalibrating.comparing import class_methods
 from onlinecal.cli.recalibrating.rows import recognise
 from onlinecal.cli.recalibrating.scores import (
-    LEVELS,
+    LP_LEVELS,
     advice,
     class_scores_of,
     event_scores_of,
@@ -41,7 +41,7 @@ from tests.cli.recalibrating.runs import CLASSES, ROWS, record, run
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
 
-ASKED = Asked(Path("net.csv"))
+ASKED = Request(Path("net.csv"))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_weights_of_rows_say_what_repeated_rows_say(sure):
     rows, y, losses = table.repeat(weights, axis=0), labels.repeat(weights), gaussian_losses(2, 3, 7)
     usual = class_scores(rows, y)
     classwise = classwise_calibration_error(rows, y, 15)
-    errors = lp_calibration_error(rows, y, 2, LEVELS), decision_loss_gap(rows, y, losses).mean()
+    errors = lp_calibration_error(rows, y, 2, LP_LEVELS), decision_loss_gap(rows, y, losses).mean()
     expected = [usual.log_loss, usual.brier, usual.accuracy, classwise, usual.ece, *errors]
     found = class_scores_of(table, labels, losses).values()
     assert [one(weights[:, None].astype(float)).item() for one in found] == pytest.approx(expected)
@@ -224,7 +224,7 @@ def test_what_cannot_be_fitted_is_left_out_and_an_interrupt_shows_what_is_done(f
         return {**kept, "odd": failing(ValueError("too odd")), "vector": failing(KeyboardInterrupt)}, {}
 
     monkeypatch.setattr(comparing, "class_methods", some)
-    report = comparing.compare(Asked(folder / "net.npz")).record
+    report = comparing.compare(Request(folder / "net.npz")).record
     assert report["methods"] == ["none", "temperature"]
     assert report["left_out"] == {"odd": "too odd", "vector": "interrupted"}
     answer = run(folder / "net.npz", "--out", tmp_path / "out")
@@ -244,12 +244,12 @@ def visits(tmp_path):
 
 def test_splits_are_by_chance_by_time_and_by_a_column(visits):
     frame = pl.read_csv(visits)
-    first, second = read_split(frame, Asked(visits), in_turn=True).folds
+    first, second = read_split(frame, Request(visits), in_turn=True).folds
     assert sorted(np.concatenate(first)) == list(range(90))
     assert [one.tolist() for one in first] == [one.tolist() for one in second[::-1]]
-    assert len(read_split(frame, Asked(visits, split="0.5"), in_turn=True).folds) == 1
+    assert len(read_split(frame, Request(visits, split="0.5"), in_turn=True).folds) == 1
     for split, n_fit in (("time:0.2", 72), ("part", 50)):
-        found = read_split(frame, Asked(visits, split=split), in_turn=True)
+        found = read_split(frame, Request(visits, split=split), in_turn=True)
         ((fit, test),) = found.folds
         assert (fit.tolist(), test.tolist()) == (list(range(n_fit)), list(range(n_fit, 90)))
     assert found.told == "rows fitted and tested as part says"
@@ -258,7 +258,7 @@ def test_splits_are_by_chance_by_time_and_by_a_column(visits):
 @pytest.mark.parametrize("share", ["0.3", "time:0.3"])
 def test_rows_of_one_patient_stay_together(visits, share):
     frame = pl.read_csv(visits)
-    split = read_split(frame, Asked(visits, split=share, together="patient"))
+    split = read_split(frame, Request(visits, split=share, together="patient"))
     ((fit, test),) = split.folds
     assert not set(split.together[fit]) & set(split.together[test])
     assert (len(fit), len(test)) == (63, 27)
@@ -266,15 +266,15 @@ def test_rows_of_one_patient_stay_together(visits, share):
     if share == "time:0.3":
         assert fit.tolist() == list(range(63))
     with pytest.raises(ValueError, match="row 50 is tested, and has the patient of a fitted row"):
-        read_split(frame, Asked(visits, split="part", together="patient"))
+        read_split(frame, Request(visits, split="part", together="patient"))
 
 
 def test_a_file_is_recognised_by_its_columns_and_methods_that_take_too_long_are_left_out(visits, folder):
-    for asked in (Asked(visits), Asked(visits.with_suffix(".npz"), group=["part"])):
+    for asked in (Request(visits), Request(visits.with_suffix(".npz"), group=["part"])):
         known = replace(asked, forecast="p", outcome="y")
         assert recognise(asked, File.read(asked.file)) == (False, known)
-    one = Asked(folder / "events.csv", probabilities="risk", label="ill")
-    for asked in (Asked(folder / "net.npz"), Asked(folder / "net.csv", label="finding"), one):
+    one = Request(folder / "events.csv", probabilities="risk", label="ill")
+    for asked in (Request(folder / "net.npz"), Request(folder / "net.csv", label="finding"), one):
         assert recognise(asked, File.read(asked.file)) == (True, asked)
     assert class_methods(ASKED, 5000, 2)[1].keys() == {"top-label"}
     assert class_methods(ASKED, 300_000, 10)[1].keys() == {"dirichlet", "decision"}

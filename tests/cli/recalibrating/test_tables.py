@@ -13,7 +13,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 from onlinecal import lp_calibration_error
-from onlinecal.cli.recalibrating.asked import Asked, values_of
+from onlinecal.cli.recalibrating.asked import Request, values_of
 from onlinecal.cli.recalibrating.comparing import alone, read_losses
 from onlinecal.cli.recalibrating.grouping import GroupColumns
 from onlinecal.cli.recalibrating.methods import chance_error, drawn_labels
@@ -146,7 +146,7 @@ def loans(n, seed):
     return pl.DataFrame(columns).with_columns(pl.Series("defaulted", (rng.random(n) < truth).astype(int)))
 
 
-ASKED = Asked(Path("old.csv"), forecast="risk", outcome="defaulted")
+ASKED = Request(Path("old.csv"), forecast="risk", outcome="defaulted")
 
 
 @pytest.mark.parametrize(
