@@ -81,7 +81,7 @@ def _plain(known: NDArray[Any]) -> NDArray[Any]:
     """Classes as an array of numbers or texts if that keeps each label as it is, else as objects."""
     if all(isinstance(label, (bool, int, float, str, np.generic)) for label in known):
         plain = np.array(known.tolist())
-        # of mixed types numpy makes one, which changes labels
+        # numpy turns values of several types into one type, which changes labels
         return plain if plain.tolist() == known.tolist() else known
     return known
 
@@ -297,7 +297,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         return self.classes_[np.argmax(self.predict_proba(P), axis=1)]
 
     def transform(self, P: ArrayLike) -> Floats:
-        """The same as `predict_proba`, (n, C), as a step of a pipeline and in the form of `set_output`."""
+        """The answers of `predict_proba`, (n, C), for pipelines and in the form that `set_output` chose."""
         return self.predict_proba(P)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:

@@ -194,7 +194,7 @@ class JsonLines:
         self.names = self._table.columns
 
     def read(self, places: Sequence[int], as_written: Collection[int]) -> pl.DataFrame:
-        """As of `FormatReader`."""
+        """The columns, as `FormatReader.read` returns them."""
         import polars as pl
 
         columns = [unboxed(self._table.to_series(place)) for place in places]
@@ -295,7 +295,7 @@ class Parquet:
         self.names = self._scanned.collect_schema().names()
 
     def read(self, places: Sequence[int], as_written: Collection[int]) -> pl.DataFrame:
-        """As of `FormatReader`."""
+        """The columns, as `FormatReader.read` returns them."""
         import polars as pl
 
         table = self._scanned.select([self.names[place] for place in places]).collect()
@@ -323,7 +323,7 @@ class Npz:
                     yield from ((f"{key}_{place}", array[:, place]) for place in range(array.shape[1]))
 
     def read(self, places: Sequence[int], as_written: Collection[int]) -> pl.DataFrame:
-        """As of `FormatReader`; ValueError for vectors of unequal length."""
+        """The columns, as `FormatReader.read` returns them; ValueError for vectors of unequal length."""
         import numpy as np
         import polars as pl
 

@@ -108,7 +108,7 @@ def refuse_no_array(values: Any, name: str, wanted: str) -> None:
 
 
 def unmasked(table: Any) -> Any:
-    """A masked array without its mask, as of `as_array`; anything else as it is."""
+    """A masked array as `as_array` returns it, without a mask; anything else as it is."""
     return as_array(table, "X") if isinstance(table, np.ma.MaskedArray) else table
 
 
@@ -166,7 +166,7 @@ def missing_in(array: NDArray[Any]) -> NDArray[np.bool_]:
 def names_of(table: Any) -> list[Any] | None:
     """The names of the columns of a table of pandas, polars or pyarrow; None for what has no names."""
     table = _native(table)
-    if hasattr(table, "column_names"):  # of pyarrow, whose `columns` are arrays
+    if hasattr(table, "column_names"):  # a table of pyarrow, whose `columns` are arrays
         return list(table.column_names)
     if hasattr(table, "columns"):
         return list(table.columns)

@@ -229,8 +229,8 @@ _one_game = threading.Lock()
 
 
 def identity(game: PlannedGame) -> str:
-    """All that the numbers of a game depend on here: the rules, files of one's own, and libraries."""
-    # a patch of Python changes no number
+    """A text with everything that the numbers of a game depend on: code, one's own files, and libraries."""
+    # patch versions of Python change no number
     python = versions()["python"].rpartition(".")[0]
     return f"rules {game.digest} with {', '.join(map(' '.join, {**versions(), 'python': python}.items()))}"
 
@@ -238,14 +238,14 @@ def identity(game: PlannedGame) -> str:
 def play_game(
     game: PlannedGame, asked: str, load: Sequence[str] = ()
 ) -> tuple[PlannedGame, Finished, Compiled]:
-    """Play one game, with these files loaded, for a process where its identity is `asked`.
+    """Play one game, with these files loaded, for a process in which its identity is `asked`.
 
-    A process plays one game at a time, with one thread, however many it has.
+    A process plays one game at a time, with one thread.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        If a file that the game needs is not here, or cannot be loaded; if the identity is another one here.
+        If a file that the game needs is not here or cannot be loaded, or if the identity differs here.
     """
     here = f"the worker on {platform.node()}"
     try:
@@ -255,7 +255,7 @@ def play_game(
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{here} misses what must be at the same place there: {error}") from None
     except ValueError as error:
-        # among others: a process that has loaded another state of a file cannot forget it
+        # one reason is that a process has loaded an earlier state of a file, which it cannot forget
         raise ValueError(f"{here} cannot play: {error}; install the same there, or restart it") from error
     with _one_game, one_thread(None), counting() as compiled:
         played = play_and_measure(

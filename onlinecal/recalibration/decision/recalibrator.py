@@ -188,45 +188,46 @@ class CompressedPredictor:
 
 
 class DecisionRecalibrator(StartedRecalibrator):
-    """Recalibrate class probabilities: decisions by them cost what they promise.
+    """Recalibrate class probabilities so that decisions by them cost what they promise.
 
     Each round finds the partition of the simplex into K regions on which the probabilities are most wrong on
-    average, sum_a ||E[(p - Y) b_a(p)]||_2, and corrects the mean error on its regions. Rounds end when
-    nothing above epsilon is found, or when held-out rows say that more would not help. They begin with what a
-    smooth map, the start, makes of the probabilities, and the answers mix the start's with the corrected
-    ones, in a share that held-out rows decide, too.
+    average, sum_a ||E[(p - Y) b_a(p)]||_2, and corrects the mean error on its regions. Rounds end when no
+    error above epsilon is found, or when held-out rows show that more rounds would not help. They begin with
+    the probabilities after a smooth map, the start. The answers mix the start's with the corrected ones, in a
+    share that held-out rows decide, too.
 
     Parameters
     ----------
     n_actions
-        K: decision makers with up to that many actions are served. Ignored if losses are given.
+        K: decision makers with up to this many actions are served. It is ignored if losses are given.
     epsilon
         The error to reach on the fitted rows, above 0: an average over rows, at most sqrt(2).
     partition
         "soft": regions are softmax of linear scores, corrected by the pseudo-inverse (Algorithm 2 of the
         paper). "hard": the largest score wins (Algorithm 1). Given losses have hard regions.
     losses
-        None: all losses with n_actions actions. Else only these, (n_losses, K, C) or one table (K, C): each
-        round corrects on the regions of the loss with the largest gap.
+        None: all losses with n_actions actions. Otherwise only these losses, (n_losses, K, C) or one table
+        (K, C): each round corrects on the regions of the loss with the largest gap.
     max_rounds
-        None: K / epsilon^2 (what the paper proves to suffice), or 32 with folds if that is less.
+        The most rounds. None: K / epsilon^2, which the paper proves to be enough, or 32 with folds if that is
+        less.
     seed
         The seed of searches, folds and halves.
     start, share, keep, limit, classes
-        As of `LpRecalibrator`; share=None is 1 without folds.
+        As in `LpRecalibrator`; share=None is 1 without folds.
     step
-        "shrunk": the mean is corrected first; each round then chooses its partition on a random half of the
-        rows and steps half as far as the full correction, less what the other half says is noise. "full": the
-        paper's step.
+        "shrunk": the mean is corrected first. Each later round chooses its partition on a random half of the
+        rows and steps half as far as the full correction, less the part that the other half shows to be
+        noise. "full": the paper's step.
     n_folds
-        At least 2: the number of rounds is the one with the smallest gap on held-out rows (root mean square,
-        of 200 random decision makers or the given ones) among those whose held-out squared error has not
-        risen; then all rows are fitted. Of more than 50,000 rows one fold is held out, of more than 500,000
-        one of so many. 0: no rows are held out.
+        At least 2: held-out rows choose the number of rounds. It is the one with the smallest gap (root mean
+        square, of 200 random decision makers or the given ones) among those whose held-out squared error has
+        not risen; then all rows are fitted. With more than 50,000 rows one fold is held out, and with more
+        than 500,000 one fold of a random sample of 500,000. 0: no rows are held out.
     n_starts
-        Gradient climbs per search.
+        The number of gradient climbs per search.
     warm_start
-        True: `fit` keeps the rounds of the fit before, if the columns are as many, and adds to them.
+        True: `fit` keeps the rounds of the fit before it and adds to them, if there are as many columns.
     floor
         True: no class is corrected to 0. With n fitted rows the corrected p becomes (n p + 1/C)/(n + 1), as
         if one more row had every class in equal parts; that can add up to 1/(n + 1) to the error reached.
@@ -241,7 +242,7 @@ class DecisionRecalibrator(StartedRecalibrator):
     inverse_temperature_
         Its beta if it is a temperature, else 1.
     share_, keep_, limit_
-        What was used.
+        The values that were used.
     rounds_
         The corrections in their order; see `onlinecal.recalibration.decision.rounds.Round`.
     n_rounds_

@@ -38,7 +38,7 @@ Finder = Callable[[Floats, Floats, float, np.random.Generator], WorstPartition]
 QUICK_ITERATIONS = 30
 """Gradient steps per climb of a quick search."""
 MOST_SEARCHED = 20_000
-"""Of more rows this many, drawn at random, are searched; the partition found is measured on all."""
+"""At most this many rows, drawn at random, are searched; the partition found is measured on all rows."""
 SMALLEST_EIGENVALUE = 1e-9
 """Directions of b with less mass than this part of the largest are not corrected, as by a pseudo-inverse."""
 

@@ -156,7 +156,7 @@ class FoldParts(NamedTuple):
 
 
 FEW_SETS_REMARK = "what is learnt of one is hardly seen in another, so that next to nothing is changed"
-"""What a remark says is the effect of fewer than two different rows a fold."""
+"""The words of a remark on the effect of fewer than two different rows a fold."""
 MOST_FOLDED_GROUP_ROWS = 1_000_000
 """With more rows than this, one fold says enough."""
 
