@@ -21,7 +21,7 @@ from onlinecal.engine.keys.storing import without_garbage_collection
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
-from onlinecal.engine.ledger.schema import TOPICS, Kept, Noted, Record
+from onlinecal.engine.ledger.schema import Kept, Noted, Record, partition_of
 from onlinecal.engine.settings import all_settings
 from onlinecal.engine.watch.key_watch import Summary
 from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, TopicPosition, Total
@@ -342,10 +342,11 @@ class Engine:
         """Which partitions of topics are answered, and how far."""
         positions = list[TopicPosition]()
         for path, position, _ in self._ledger.inputs():
-            if isinstance(path, str) and path.startswith(TOPICS):
-                _, topic, partition = path.split("/")
-                lag = max(0, self._ends[path] - position) if path in self._ends else None
-                positions.append(TopicPosition(topic, int(partition), position, lag))
+            partition = partition_of(path)
+            if partition is not None:
+                end = self._ends.get(str(path))
+                lag = None if end is None else max(0, end - position)
+                positions.append(TopicPosition(*partition, position, lag))
         return positions
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:

@@ -16,7 +16,7 @@ import msgspec
 
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import WORDS, Answer, Incoming, Rejected, decode_all, encode_lines
-from onlinecal.engine.ledger.schema import TOPICS, Kept
+from onlinecal.engine.ledger.schema import TOPICS, Kept, partition_of
 from onlinecal.validation import check_count
 
 EMPTY = Rejected(None, "malformed", "the message has no value: events are values, and a tombstone is none")
@@ -112,21 +112,23 @@ class TopicFeed:
 
     def _known(self, numbers: list[int], grow: bool) -> dict[int, int]:
         """The offsets that the ledger has; ValueError if it belongs to others than these partitions."""
-        noted = {one.path: one for one in self.engine.inputs() if str(one.path).startswith(TOPICS)}
         known = dict[int, int]()
-        for path, place in noted.items():
-            topic, partition = str(path).removeprefix(TOPICS).split("/")
+        for noted in self.engine.inputs():
+            partition = partition_of(noted.path)
+            if partition is None:
+                continue
+            topic, number = partition
             if topic != self.topic:
                 raise ValueError(
                     f"the ledger belongs to topic {topic!r}, got {self.topic!r}: give each topic a ledger"
                 )
-            known[int(partition)] = place.position
-            if self._mark is not None and place.mark not in (None, self._mark):
-                was = (place.mark or b"").decode(errors="replace")
+            if self._mark is not None and noted.mark not in (None, self._mark):
+                was = (noted.mark or b"").decode(errors="replace")
                 raise ValueError(
                     f"the ledger belongs to topic {topic!r} of the cluster {was}, which is not "
                     f"{self._mark.decode()}: read from that one, or begin a new ledger"
                 )
+            known[number] = noted.position
         belongs = f"the ledger belongs to partitions {ranges(known)} of topic {self.topic!r}, got"
         if not known.keys() <= set(numbers):
             raise ValueError(

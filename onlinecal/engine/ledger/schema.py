@@ -228,6 +228,14 @@ TOPICS = "kafka/"
 """So begin the names of topics' partitions among inputs: kafka/events/0. Paths of files begin otherwise."""
 
 
+def partition_of(path: str | bytes) -> tuple[str, int] | None:
+    """The topic and the number of the partition that an input is; None for one that is none, as a file."""
+    if not isinstance(path, str) or not path.startswith(TOPICS):
+        return None
+    topic, _, number = path.removeprefix(TOPICS).rpartition("/")
+    return topic, int(number)
+
+
 class Kept(NamedTuple):
     """The answers of a batch that wait in the outbox until they are known to have been delivered.
 
