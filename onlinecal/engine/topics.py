@@ -77,7 +77,8 @@ class TopicFeed:
     Examples
     --------
     >>> from onlinecal.engine import Engine, TopicFeed
-    >>> feed = TopicFeed(Engine(), "events", partitions=[0])
+    >>> engine = Engine()
+    >>> feed = TopicFeed(engine, "events", partitions=[0])
     >>> feed.positions  # read partition 0 from here
     {0: 0}
     >>> answers = feed.handle([(0, 0, b'{"type": "query", "id": "q1", "key": "oslo"}')])
@@ -86,6 +87,7 @@ class TopicFeed:
     >>> feed.sent(answers)  # when they have been delivered
     >>> feed.positions
     {0: 1}
+    >>> engine.close()
     """
 
     def __init__(
