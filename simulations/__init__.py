@@ -13,5 +13,7 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.simulations.games.duel import Duel as Duel, History as History, play as play
+    from onlinecal.simulations.sweeps.results import SweepTables as SweepTables
+    from onlinecal.simulations.sweeps.running import sweep as sweep
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -129,7 +129,7 @@ def simulate(
 
     Examples:
 
-    [bold]onlinecal simulate --forecaster sign --forecaster nested --adversary threshold --rounds 9999[/bold]
+    [bold]onlinecal simulate --forecaster paper --forecaster nested --adversary threshold --rounds 9999[/bold]
 
     [bold]onlinecal simulate --adversary file:path=nba,outcome=home_won,forecast=forecast --out games[/bold]
 

@@ -35,6 +35,9 @@ def sweep(
 ) -> None:
     """Play every forecaster against every adversary, for every number of rounds and every seed.
 
+    The file must have the keys forecasters, adversaries and rounds, and may have seeds, budget, checkpoints
+    and load: docs/sweeps.md says what each is.
+
     Each finished game is kept at once: started again after an interrupt or with more entries in the TOML
     file, a sweep only plays what is missing.
 

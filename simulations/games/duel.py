@@ -33,6 +33,7 @@ from onlinecal.forecasters.simplex.input import ClassOutcomes, normalised
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
 from onlinecal.forecasters.simplex.run import SimplexRun, replayed
 from onlinecal.tables.columns import check_probabilities, check_probability_rows
+from onlinecal.texts import shown
 from onlinecal.validation import check_choice, check_count, check_probability
 
 IMAGINED_DRAW = 0.5
@@ -202,6 +203,8 @@ def play(
     check_rounds(rounds, adversary)
     n_classes = getattr(adversary, "n_classes", None)
     several = n_classes is not None
+    for phase in adversary.phases:
+        check_outcome_of(phase, adversary.name, n_classes)
     guide = checked_hints(hints, rounds, n_classes)
     if hints is not None:
         check_expected(getattr(forecaster, "hints", True), "hints")
@@ -233,10 +236,29 @@ def play(
                 progress(stop - first)
     if not several:
         forecaster.resume()
+    if int(duel.outcomes.max()) >= (n_classes or 2):
+        row = int(np.argmax(duel.outcomes >= (n_classes or 2)))
+        raise ValueError(wrong_outcome(adversary.name, n_classes, int(duel.outcomes[row]), row))
     if windowed is not None:
         _replay(windowed, duel.outcomes, guide)
     duel.guarantees[:] = [float(forecaster.promise(played_before + int(t))) for t in duel.checkpoints]
     return duel
+
+
+def check_outcome_of(phase: Phase, name: str, n_classes: int | None) -> None:
+    """Refuse a step whose first outcome is no whole number: compiled code would cut it off without a word."""
+    forecast = 0.5 if n_classes is None else np.full(n_classes, 1.0 / n_classes)
+    rises = (0.0, 0.0) if n_classes is None else (np.zeros(n_classes),)
+    outcome = phase.step(phase.state.copy(), 0, forecast, *rises, 0.5)
+    if isinstance(outcome, float) or outcome not in range(n_classes or 2):
+        raise ValueError(wrong_outcome(name, n_classes, outcome, 0))
+
+
+def wrong_outcome(name: str, n_classes: int | None, outcome: Any, row: int) -> str:
+    """The error about an adversary's outcome that is not the number of a class."""
+    return (
+        f"{name} must return an outcome from 0 to {(n_classes or 2) - 1}, got {shown(outcome)} in round {row}"
+    )
 
 
 def checked_hints(hints: Floats | None, rounds: int, n_classes: int | None) -> Floats:
@@ -283,6 +305,8 @@ def plain_ones(forecaster: Any, adversary: Any) -> list[Any]:
         ("forecaster", forecaster, "rules", ("predict_proba_one", "learn_one")),
         ("adversary", adversary, "phases", ("next",)),
     ):
+        if isinstance(player, type):
+            raise ValueError(f"{name} must be an object, got the class {player.__name__}: call it")
         if hasattr(player, telling):
             continue
         plain.append(player)
@@ -360,6 +384,11 @@ def _announced(
         return float(token.probability), partial(forecaster.observe, token)
     x = {"round": t, **({} if hint is None else {"hint": hint.tolist()})}
     answer = forecaster.predict_proba_one(x)
+    if not isinstance(answer, Mapping):
+        raise ValueError(
+            f"{type(forecaster).__name__}.predict_proba_one must return probabilities by label, as "
+            f"{{True: 0.7}}, got {shown(answer)} in round {t}"
+        )
     if n_classes is None:
         return _probability(answer), lambda outcome: forecaster.learn_one(x, bool(outcome))
     return _probabilities(answer, n_classes), partial(forecaster.learn_one, x)
@@ -391,15 +420,12 @@ def _answer_of(adversary: Any, n_classes: int | None) -> Callable[[History], int
         playing = deepcopy(adversary)
         playing.reset()
         return lambda history: playing.outcome(history.forecasts[-1])
-    choices = range(2 if n_classes is None else n_classes)
+    choices, name = range(n_classes or 2), f"{type(adversary).__name__}.next"
 
     def answer(history: History) -> int:
         outcome = adversary.next(history)
         if outcome not in choices:
-            raise ValueError(
-                f"{type(adversary).__name__}.next must return an outcome from 0 to {choices[-1]}, got "
-                f"{outcome!r} in round {len(history.outcomes)}"
-            )
+            raise ValueError(wrong_outcome(name, n_classes, outcome, len(history.outcomes)))
         return int(outcome)
 
     return answer

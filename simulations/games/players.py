@@ -165,7 +165,7 @@ TWO_THIRDS = "E[ECE] ≤ T/(2m) + √((m+1)T), about 1.5 T^(2/3), while the draw
 
 FAMILIES = (
     _grid_family(
-        "sign", "the paper's rule on a grid for T rounds", "uniform", "sign",
+        "paper", "the paper's Almost-One-Step-Ahead, on a grid for T rounds", "uniform", "sign",
         (LOWER_SETTING, CELLS_SETTING), "distance ≤ 1.75√T in every game", PAPER_SOURCE,
     ),
     _grid_family(

@@ -88,7 +88,7 @@ def distance_curves(spec: str) -> Sequence[TheoryCurve]:
     """Curves of the forecaster's own bound, the paper's, and the rate that no forecaster can always beat."""
     own = players.create(spec).bound(10**6)
     crowded = own is not None and own < PAPER_CURVE.value(10**6) < 1.5 * own
-    return (LOWER_CURVE, PAPER_CURVE, *bound_curve(spec, below=crowded or spec == "sign"))
+    return (LOWER_CURVE, PAPER_CURVE, *bound_curve(spec, below=crowded or spec == "paper"))
 
 
 def draw_band(axis: Axes, games: pl.DataFrame, look: style.Look, alpha: float, **style: Any) -> float:

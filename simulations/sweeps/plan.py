@@ -97,6 +97,8 @@ def read_plan(path: Path, load: Sequence[Path] = ()) -> Plan:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from error
+    # a plan that was kept beside its results says with which versions they were played
+    table.pop("versions", None)
     try:
         return make_plan(table, path.parent, load)
     except ValueError as error:
@@ -139,7 +141,7 @@ def make_plan(table: Mapping[str, Any], folder: Path = Path(), load: Sequence[Pa
 
 def _list(value: Any, key: str, read: Callable[[Any, str], Any]) -> tuple[Any, ...]:
     """The entries of a list after `read`, which is given an entry and its name; equal entries are refused."""
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, (list, tuple, range)) or not value:
         raise ValueError(f"{key} must be a list with at least one entry, got {value!r}")
     entries = tuple(read(entry, f"{key}[{place}]") for place, entry in enumerate(value))
     for entry in entries:

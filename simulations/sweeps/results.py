@@ -61,7 +61,29 @@ NOMINAL_EXPONENTS = {"distance": 1 / 2, "ece": 2 / 3, "certificate": 1 / 2, "reg
 LEAST_ERROR = 0.5
 """Errors below half a round count as half a round."""
 
-TABLE_NAMES = ("results", "trajectories", "rates")
+
+class SweepTables(NamedTuple):
+    """The tables of a sweep.
+
+    Attributes
+    ----------
+    results
+        A row for each game, in the plan's order: its players, rounds and seed, and what was measured, sums
+        over its rounds.
+    trajectories
+        A row for each checkpoint of a game: its players, rounds and seed, and round, certificate and
+        guarantee, sums over the rounds so far.
+    rates
+        A row for each forecaster, adversary and measure: how fast the error grows with T, as a fitted
+        exponent with its standard error. Empty if there is one T.
+    """
+
+    results: pl.DataFrame
+    trajectories: pl.DataFrame
+    rates: pl.DataFrame
+
+
+TABLE_NAMES = SweepTables._fields
 TEXT_COLUMNS = ("forecaster", "adversary", "measure")
 """The columns of the tables that hold texts."""
 
@@ -180,18 +202,18 @@ class Store:
         lines = [*listed, "", "[versions]", *named]
         write_whole(self.folder / "sweep.toml", ("\n".join(lines) + "\n").encode())
 
-    def write_tables(self, form: Format = "parquet") -> list[Path]:
-        """Write the tables of the finished games, in the plan's order; returns the files."""
+    def tables(self) -> SweepTables:
+        """The tables of the finished games, in the plan's order."""
         finished = [self.finished[game] for game in self.plan.games if game in self.finished]
         results = results_table([game_finished.measured for game_finished in finished])
-        tables = {
-            "results": results,
-            "trajectories": pl.concat(
-                course_of(game_finished.measured, ("rounds",), game_finished) for game_finished in finished
-            ),
-        }
-        if not (rates := rates_table(results)).is_empty():
-            tables["rates"] = rates
+        trajectories = pl.concat(
+            course_of(game_finished.measured, ("rounds",), game_finished) for game_finished in finished
+        )
+        return SweepTables(results, trajectories, rates_table(results))
+
+    def write_tables(self, form: Format = "parquet") -> list[Path]:
+        """Write the tables of the finished games that have rows; returns the files."""
+        tables = {name: table for name, table in self.tables()._asdict().items() if not table.is_empty()}
         for name in TABLE_NAMES:
             for other in get_args(Format):
                 if other != form or name not in tables:

@@ -91,7 +91,7 @@ def test_the_usual_games_are_on_the_verbs_list():
     assert {f"{name} against coin" for name in plan.forecasters} <= names
     against = {spec.partition(":")[0] for spec in plan.adversaries} | {"epochs", "bisection", "champion"}
     assert {f"balanced against {name}" for name in against} <= names
-    assert not {"adaptive against threshold", "sign against two-phase"} & names
+    assert not {"adaptive against threshold", "paper against two-phase"} & names
     assert {"balanced:window=20 against sequence", "nested of 3 classes"} <= names
 
 

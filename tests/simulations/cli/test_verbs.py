@@ -17,7 +17,7 @@ from tests.commands import record, refused, run
 @pytest.fixture
 def grid(tmp_path):
     path = tmp_path / "grid.toml"
-    path.write_text('forecasters = ["sign", "balanced"]\nadversaries = ["coin"]\nrounds = [50, 100]\n')
+    path.write_text('forecasters = ["paper", "balanced"]\nadversaries = ["coin"]\nrounds = [50, 100]\n')
     return path
 
 
@@ -54,7 +54,9 @@ def test_sweep_loads_files_of_ones_own_and_plot_finds_them_again(tmp_path):
 
 
 def test_simulate_compares_forecasters_shows_windows_where_there_are_any_and_dashes_for_no_promise():
-    players = [word for name in ("balanced:window=50", "sign", "constant") for word in ("--forecaster", name)]
+    players = [
+        word for name in ("balanced:window=50", "paper", "constant") for word in ("--forecaster", name)
+    ]
     shown = run("simulate", *players, "--rounds", 200).stdout.splitlines()
     lines = {re.split(r"\s{2,}", line.strip())[0]: line for line in shown}
     assert {"ECE", "distance to calibration", "certificate", "Brier regret"} <= lines.keys()
@@ -117,7 +119,7 @@ def test_sweep_then_plot(grid, tmp_path):
     machine = json.loads(answer.stdout)
     assert len(machine["broken"]) == 4
     assert all(line.startswith("BROKEN: certificate 10000 > guarantee") for line in machine["broken"])
-    assert [row["forecaster"] for row in machine["summary"]] == ["sign", "balanced"]
+    assert [row["forecaster"] for row in machine["summary"]] == ["paper", "balanced"]
 
 
 def test_several_numbers_of_classes_in_one_table_and_their_measures_in_json():

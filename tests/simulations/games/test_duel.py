@@ -45,14 +45,14 @@ def rises_of_two(forecaster, token):
     "spec, adversary_spec",
     [
         *product(
-            ["sign", "balanced", "nested", "adaptive"],
+            ["paper", "balanced", "nested", "adaptive"],
             [
                 "coin:bias=0.8",
                 "certificate-greedy",
                 "two-phase:first=markov,second=certificate-greedy,switch=301",
             ],
         ),
-        *product(["balanced:slack=1,report=hint", "adaptive:report=hint", "sign:report=upper"], ["hints"]),
+        *product(["balanced:slack=1,report=hint", "adaptive:report=hint", "paper:report=upper"], ["hints"]),
     ],
 )
 def test_duel_equals_playing_by_round_and_charges_the_look_ahead(spec, adversary_spec):

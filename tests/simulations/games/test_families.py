@@ -17,9 +17,9 @@ from onlinecal.simulations.sweeps.results import Store, loaded_files, read_table
 from tests import ROOT
 
 EVERY_KIND = [
-    "sign", "balanced", "nested", "adaptive", "sign:report=midpoint", "sign:cells=7",
+    "paper", "balanced", "nested", "adaptive", "paper:report=midpoint", "paper:cells=7",
     "balanced:slack=2", "balanced:slack=1,report=hint", "balanced:cells=50", "nested:report=lower,rule=sign",
-    "adaptive:slack=1,report=upper", "adaptive:slack=3", "sign:window=9", "adaptive:window=9",
+    "adaptive:slack=1,report=upper", "adaptive:slack=3", "paper:window=9", "adaptive:window=9",
 ]  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_bound_is_at_least_the_guarantee(spec, rounds):
 @pytest.mark.parametrize(
     "spec, label, bound",
     [
-        ("sign", "1.75√T", 175), ("balanced", "√T", 100), ("nested", "√(3T)", 100 * 3**0.5),
+        ("paper", "1.75√T", 175), ("balanced", "√T", 100), ("nested", "√(3T)", 100 * 3**0.5),
         ("adaptive", "√(3T)", 100 * 3**0.5), ("two-choices:cells=10", None, 500 + 11), ("foster", None, None),
     ],
 )  # fmt: skip
@@ -109,7 +109,7 @@ def test_register_adds_a_family_and_refuses_a_taken_name():
 
 def test_the_page_on_baselines_has_every_family():
     page = (ROOT / "docs" / "baselines.md").read_text()
-    ours = {"sign", "balanced", "graded", "nested", "adaptive", "one-step-ahead"}
+    ours = {"paper", "balanced", "graded", "nested", "adaptive", "one-step-ahead"}
     for family in players.FAMILIES:
         assert family.name in ours or f"`{family.name}`" in page
 
@@ -175,7 +175,9 @@ def test_loading_twice_executes_once(tmp_path):
     assert players.load(path).loaded == ["anew"]
 
 
-SIGN = "from onlinecal.simulations.games import players\nplayers.register(players.Family('sign', '', None))\n"
+SIGN = (
+    "from onlinecal.simulations.games import players\nplayers.register(players.Family('paper', '', None))\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +187,7 @@ SIGN = "from onlinecal.simulations.games import players\nplayers.register(player
         ("own.txt", "", ValueError, r"own\.txt is not a Python file"),
         ("bad.py", "x = 1\nx +\n", ValueError, r"bad\.py, line 2: SyntaxError"),
         ("bad.py", "def f():\n    1 / 0\n\n\nf()\n", ValueError, r"bad\.py, line 2: ZeroDivisionError"),
-        ("bad.py", SIGN, ValueError, r"bad\.py, line 2: ValueError: the name 'sign' is taken by another"),
+        ("bad.py", SIGN, ValueError, r"bad\.py, line 2: ValueError: the name 'paper' is taken by another"),
     ],
 )
 def test_errors_name_their_line(tmp_path, name, text, error, message):

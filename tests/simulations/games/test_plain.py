@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba.extending import register_jitable
 from river import dummy
 
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead, adversaries, simulations
@@ -92,6 +93,40 @@ class Third:
         return 2
 
 
+class Number:
+    def predict_proba_one(self, x):
+        return 0.7
+
+    def learn_one(self, x, y):
+        pass
+
+
+@register_jitable
+def half_step(state, t, forecast, rise_zero, rise_one, u):
+    return 0.5
+
+
+@register_jitable
+def later_step(state, t, forecast, rise_zero, rise_one, u):
+    return 2 if t > 3 else 0
+
+
+@pytest.mark.parametrize(
+    "step, words",
+    [
+        (half_step, "half must return an outcome from 0 to 1, got 0.5 in round 0"),
+        (later_step, "later must return an outcome from 0 to 1, got 2 in round 4"),
+    ],
+)
+def test_a_compiled_step_that_gives_no_outcome_is_refused(step, words):
+    kind = adversaries.Kind(step.__name__.removesuffix("_step"), "wrong", "adaptive", "nobody", (), step)
+    adversary = adversaries.Adversary(
+        kind.name, kind, (adversaries.Phase(step, np.empty(0), power="adaptive"),)
+    )
+    with pytest.raises(ValueError, match=words):
+        simulations.play(AlmostOneStepAhead(horizon=9), adversary, 9)
+
+
 def test_who_cannot_play_is_told_why():
     greedy, two = adversaries.create("certificate-greedy"), adversaries.replay_sequence([0, 1]).adversary()
     for forecaster, adversary, words in (
@@ -101,6 +136,9 @@ def test_who_cannot_play_is_told_why():
             "forecaster must be one of the library's, or .* got int, which has no predict_proba_one",
         ),
         (Frequencies(), "coin", "adversary must be one of the library's, or .* got str, which has no next"),
+        (AlmostOneStepAhead, Below(), "forecaster must be an object, got the class AlmostOneStepAhead"),
+        (AlmostOneStepAhead(), Below, "adversary must be an object, got the class Below: call it"),
+        (Number(), Below(), r"Number.predict_proba_one must return probabilities by label, .* got 0.7"),
         (Frequencies(), Third(), r"Third.next must return an outcome from 0 to 1, got 2 in round 0"),
         (Frequencies(), greedy, "adversary must be oblivious or adaptive .* got certificate-greedy"),
         (FosterForecaster(horizon=9), Below(), "draw must be 'seen' if a plain adversary plays"),

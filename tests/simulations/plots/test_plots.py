@@ -39,7 +39,12 @@ def drawn(out, grid, form="parquet"):
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     against = ["coin", "threshold", "markov"]
-    grid = {"forecasters": ["sign", "balanced"], "adversaries": against, "rounds": [20, 200], "seeds": [1, 2]}
+    grid = {
+        "forecasters": ["paper", "balanced"],
+        "adversaries": against,
+        "rounds": [20, 200],
+        "seeds": [1, 2],
+    }
     return drawn(tmp_path_factory.mktemp("drawn"), grid)
 
 
@@ -90,7 +95,7 @@ def test_distance_and_regret_show_the_median_of_the_seeds_their_range_and_the_bo
 
 def test_one_seed_has_its_bracket_for_a_band_and_without_a_bound_there_is_no_guarantee():
     results = pl.DataFrame(
-        {"forecaster": "sign", "adversary": "coin", "rounds": [10, 100], "bound": [5.0, None],
+        {"forecaster": "paper", "adversary": "coin", "rounds": [10, 100], "bound": [5.0, None],
          "distance_lower": [1.0, 2.0], "distance_upper": [1.5, 4.0], "regret": [-3.0, 4.0]}
     )  # fmt: skip
     table = figure_of("distance").prepare(results)
@@ -131,14 +136,14 @@ def test_measure_and_adversary_become_part_of_the_name(swept):
 
 
 def test_the_matrix_has_the_exponents_in_the_order_of_the_sweep():
-    keys = product(("two-choices", "sign"), ("threshold", "coin", "bias-builder"), (10, 100))
+    keys = product(("two-choices", "paper"), ("threshold", "coin", "bias-builder"), (10, 100))
     results = pl.DataFrame([*keys], schema=["forecaster", "adversary", "rounds"], orient="row")
     root = pl.col("rounds").sqrt()
     results = results.with_columns(seed=1, distance_upper=root, ece=root, certificate=None, regret=root)
     table = figure_of("matrix").prepare(results)
     assert table["exponent"].to_numpy() == pytest.approx(0.5)
     axis = figure_of("matrix").draw(table).axes[0]
-    assert [text.get_text() for text in axis.get_yticklabels()] == ["two-choices", "sign"]
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["two-choices", "paper"]
     assert [text.get_text() for text in axis.get_xticklabels()] == ["threshold", "coin", "bias-builder"]
     assert [text.get_text() for text in axis.texts] == ["0.50"] * 6
     # the colours of exponents are anchored at those of theory
@@ -147,7 +152,7 @@ def test_the_matrix_has_the_exponents_in_the_order_of_the_sweep():
 
 
 def test_a_bound_that_is_not_proven_is_not_claimed(tmp_path):
-    grid = {"forecasters": ["sign", "constant"], "adversaries": ["coin", "threshold"], "rounds": [20, 200]}
+    grid = {"forecasters": ["paper", "constant"], "adversaries": ["coin", "threshold"], "rounds": [20, 200]}
     table, figure = numbers(drawn(tmp_path, grid), "distance"), figure_of("distance")
     proven, unproven = (table.filter(forecaster=name) for name in grid["forecasters"])
     assert unproven["bound"].null_count() == unproven.height == 4
@@ -178,7 +183,7 @@ def test_names_are_moved_apart_but_stay_in_order_and_eighteen_look_different():
 def test_the_figure_has_a_film_per_forecaster_and_many_values_are_grouped():
     one, game = (
         play_and_measure(players.create(spec), adversaries.create("epochs", 600, 3), 600, rtol=0.2)
-        for spec in ("sign", "running-mean")
+        for spec in ("paper", "running-mean")
     )
     table = prepare_film([one, game])
     film = table.filter(forecaster="running-mean", round=600)
@@ -189,7 +194,7 @@ def test_the_figure_has_a_film_per_forecaster_and_many_values_are_grouped():
     # a heat map, its scale and six frames
     assert len(figure.axes) == 2 * 8
     titles = [axis.get_title(loc="left") for axis in figure.axes]
-    told = ["sign", f"running-mean (values grouped into {MOST_BIAS_VALUES} parts)"]
+    told = ["paper", f"running-mean (values grouped into {MOST_BIAS_VALUES} parts)"]
     assert [title for title in titles if title] == told
 
 

@@ -18,7 +18,7 @@ from onlinecal.simulations.sweeps.plan import find_plan, make_plan, read_plan
 from onlinecal.simulations.sweeps.playing import Workers, play_games
 from onlinecal.simulations.sweeps.results import Store, broken_bounds, fit, rates_table, read_table
 
-FACTORS = {"sign": 1.75, "balanced": 1, "nested": math.sqrt(3), "adaptive": math.sqrt(3)}
+FACTORS = {"paper": 1.75, "balanced": 1, "nested": math.sqrt(3), "adaptive": math.sqrt(3)}
 OTHERS = ["constant", "running-mean", "drift-corrected"]
 RANDOMISED = ["foster", "foster-hart", "linear-optimisation", "minimax"]
 ROUNDS = [300, 1000, 3000, 10_000]

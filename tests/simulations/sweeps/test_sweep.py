@@ -24,7 +24,7 @@ from onlinecal.simulations.sweeps.results import (
     summarise,
 )
 
-SMALL = {"forecasters": ["sign"], "adversaries": ["coin"], "rounds": [10]}
+SMALL = {"forecasters": ["paper"], "adversaries": ["coin"], "rounds": [10]}
 
 
 def test_specs_become_canonical_rounds_ascend_and_games_are_those_of_the_grid():
@@ -39,9 +39,9 @@ def test_specs_become_canonical_rounds_ascend_and_games_are_those_of_the_grid():
     "change,message",
     [
         ({"forcasters": []}, "unknown key 'forcasters'; did you mean 'forecasters'"),
-        ({"forecasters": "sign"}, "forecasters must be a list"),
+        ({"forecasters": "paper"}, "forecasters must be a list"),
         ({"forecasters": []}, "forecasters must be a list with at least one entry"),
-        ({"forecasters": ["sing"]}, r"forecasters\[0\]: unknown forecaster 'sing'; did you mean 'sign'"),
+        ({"forecasters": ["papr"]}, r"forecasters\[0\]: unknown forecaster 'papr'; did you mean 'paper'"),
         ({"adversaries": ["coin", 3]}, r"adversaries\[1\] must be a string, got 3"),
         ({"adversaries": ["two-phase"], "rounds": [1]}, r"adversaries\[0\]: two-phase needs a horizon"),
         ({"adversaries": ["coin", "coin:bias=0.5"]}, "adversaries: 'coin' is listed twice"),
@@ -69,7 +69,7 @@ def test_missing_keys_and_a_file_that_is_no_toml_are_named(tmp_path, text, words
 def test_the_demo_and_the_arena_come_with_the_package(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     demo, arena = (read_plan(find_plan(name)) for name in ("demo", "arena"))
-    assert set(demo.forecasters) == {"sign", "balanced", "graded", "nested", "adaptive"}
+    assert set(demo.forecasters) == {"paper", "balanced", "graded", "nested", "adaptive"}
     assert demo.rounds == (1000, 10_000, 100_000, 1_000_000)
     assert {spec.partition(":")[0] for spec in arena.forecasters} == {family.name for family in FAMILIES}
     powers = {adversaries.catalogue()[spec.partition(":")[0]].power for spec in arena.adversaries}
@@ -156,7 +156,7 @@ def test_processes_change_nothing_and_a_change_of_format_leaves_one_table(swept,
 
 
 def test_neighbours_in_playing_order_need_different_loops():
-    forecasters = ["sign", "balanced", "nested", "adaptive"]
+    forecasters = ["paper", "balanced", "nested", "adaptive"]
     plan = make_plan({"forecasters": forecasters, "adversaries": ["coin", "markov"], "rounds": [10, 5]})
     order = in_playing_order(plan)
     assert set(order) == set(plan.games)
@@ -219,7 +219,7 @@ def test_one_seed_and_two_rounds_have_no_error_and_one_round_has_no_rate():
 
 def test_the_table_has_a_row_per_pair_and_measure():
     T, seed = (grid.ravel() for grid in np.meshgrid(LENGTHS, [1, 2]))
-    errors, pair = 2 * T**0.5 + seed, {"forecaster": "sign", "adversary": "coin"}
+    errors, pair = 2 * T**0.5 + seed, {"forecaster": "paper", "adversary": "coin"}
     games = {
         **pair,
         "rounds": T,

@@ -51,7 +51,7 @@ def brute_force(spec, rounds, measure="distance", draws=1, seed=0):
 @pytest.mark.parametrize(
     "spec, rounds, how",
     [
-        ("sign", 7, {}),
+        ("paper", 7, {}),
         ("balanced:slack=1", 7, {}),
         ("adaptive", 8, {}),  # its table outgrows its memory
         ("running-mean", 6, {}),
@@ -73,7 +73,7 @@ def test_the_worst_of_every_length_is_that_of_brute_force(spec, rounds, how):
 @pytest.mark.parametrize(
     "spec, error",
     [
-        ("sign", 4.0), ("balanced", None), ("nested", None), ("adaptive", 3.25), ("one-step-ahead", None),
+        ("paper", 4.0), ("balanced", None), ("nested", None), ("adaptive", 3.25), ("one-step-ahead", None),
         ("adaptive:slack=1,report=lower", None),
     ],
 )  # fmt: skip
@@ -82,16 +82,16 @@ def test_no_game_of_any_length_exceeds_what_was_proven(spec, error):
     assert found.broken_bounds() == []
     assert all(game.error <= game.bound + 1e-11 for game in found.games)
     assert error is None or found.longest.error == pytest.approx(error)
-    assert spec != "sign" or found.longest.sequence == "0" + "1" * 11
+    assert spec != "paper" or found.longest.sequence == "0" + "1" * 11
     assert spec != "balanced" or found.longest.over_root < 0.75
 
 
 @pytest.mark.slow
 def test_processes_change_nothing_and_progress_reaches_the_end():
     told = []
-    alone = enumerate_games("sign", 9, progress=lambda done, every: told.append((done, every)))
+    alone = enumerate_games("paper", 9, progress=lambda done, every: told.append((done, every)))
     assert told[-1][0] == told[-1][1] == len(told)
-    assert enumerate_games("sign", 9, jobs=2) == alone
+    assert enumerate_games("paper", 9, jobs=2) == alone
 
 
 def test_of_equally_bad_sequences_the_first_is_named_whoever_finds_it():
@@ -138,7 +138,7 @@ def test_the_bounds_meet(T):
     assert found.lower <= found.upper == VALUES[T] == worst_distance(found.forecaster, T)
     # nobody is below: ours, with whatever number of cells, nor any of the baselines
     ours = [f"balanced:cells={m}" for m in range(1, T + 2)]
-    for spec in ("adaptive", "nested", "sign", "running-mean", *ours):
+    for spec in ("adaptive", "nested", "paper", "running-mean", *ours):
         assert enumerate_games(spec, T).longest.error >= found.lower
 
 
@@ -200,7 +200,7 @@ def test_the_command(tmp_path):
     games = record("worst", "--minimax", "--rounds", 3)["games"]
     assert [game["upper"] for game in games] == ["1/2", "1/2", "2/3"]
     assert games[2]["worst"] == pytest.approx(1.25)
-    shown = run("worst", "--forecaster", "sign", "--rounds", 6, "--jobs", 1).stdout
+    shown = run("worst", "--forecaster", "paper", "--rounds", 6, "--jobs", 1).stdout
     assert "worst of 64 games of 6 rounds: 011111, distance 2.3333 = 0.9526 √T" in shown
     found = record("worst", "--forecaster", "adaptive", "--rounds", 5, "--jobs", 1, "--out", tmp_path)
     assert (found["games"][-1]["rounds"], found["broken"]) == (5, [])

@@ -1,0 +1,85 @@
+"""A sweep from Python: its plan in, its tables out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from onlinecal.simulations.sweeps.plan import find_plan, make_plan, read_plan
+from onlinecal.simulations.sweeps.playing import Workers, play_games
+from onlinecal.simulations.sweeps.results import Store, SweepTables
+from onlinecal.validation import check_choice, check_count
+
+BACKENDS = ("loky", "dask", "ray")
+
+
+def sweep(
+    plan: Mapping[str, Any] | str | Path,
+    out: str | Path | None = None,
+    *,
+    n_jobs: int = -1,
+    backend: Literal["loky", "dask", "ray"] = "loky",
+    scheduler: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> SweepTables:
+    """Play every forecaster against every adversary, for every number of rounds and every seed.
+
+    Parameters
+    ----------
+    plan
+        The keys and values that docs/sweeps.md lists, or a TOML file of them; "demo" and "arena" come with
+        the package.
+    out
+        The folder that keeps every finished game: the same call goes on from there after an interrupt, and
+        plays only what is missing if the plan has grown. `onlinecal plot` draws what is in it. None: nothing
+        is kept but what comes back.
+    n_jobs
+        How many processes of this machine play; -1: as many as it has cores. With 1 this process plays.
+    backend
+        Who plays: "loky", processes of this machine, or "dask" or "ray".
+    scheduler
+        HOST:PORT of a Dask or Ray cluster, which has its own number of workers; None: this machine.
+    progress
+        A function that is called with the numbers of finished and of all games.
+
+    Returns
+    -------
+    SweepTables
+        results, trajectories and rates.
+
+    Raises
+    ------
+    ValueError
+        For a plan with a key or value that cannot be, by its name; for an unknown backend, or one that is not
+        installed or does not answer.
+    FileNotFoundError
+        If there is no such file, or one that it loads is missing.
+
+    Examples
+    --------
+    >>> from onlinecal import simulations
+    >>> plan = {"forecasters": ["paper", "balanced"], "adversaries": ["coin"], "rounds": [100, 400]}
+    >>> tables = simulations.sweep(plan, n_jobs=1)
+    >>> tables.results.select("forecaster", "rounds").rows()
+    [('paper', 100), ('paper', 400), ('balanced', 100), ('balanced', 400)]
+    """
+    from joblib import cpu_count
+
+    check_choice(backend, BACKENDS, "backend")
+    jobs = cpu_count() if n_jobs == -1 else check_count(n_jobs, "n_jobs")
+    if scheduler is not None and backend == "loky":
+        raise ValueError(
+            "scheduler needs backend 'dask' or 'ray', got 'loky', which knows this machine alone"
+        )
+    made = make_plan(plan) if isinstance(plan, Mapping) else read_plan(find_plan(str(plan)))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()) if out is None else out)
+        store = Store(made, folder)
+        play_games(store, Workers(backend, scheduler, min(jobs, len(made.games))), progress)
+        tables = store.tables()
+        if out is not None:
+            store.write_tables()
+        return tables
