@@ -7,6 +7,7 @@ to is not known before, so it has no clock: it waits for a number of accepted ev
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -101,7 +102,8 @@ class Parking:
         self, most: int, waiting: Iterable[ParkedOutcome] = (), counts: ParkingCounts | None = None
     ) -> None:
         self.most, self.counts = most, counts or ParkingCounts()
-        self.waiting = {outcome.id: outcome for outcome in waiting}
+        # the oldest is found at once, however many before it are gone
+        self.waiting = OrderedDict((outcome.id, outcome) for outcome in waiting)
         self.dropped: list[Rejected] = []
         self._bytes = sum(len(outcome.value) for outcome in self.waiting.values())
         self.forget_changes()
