@@ -352,7 +352,7 @@ def test_rounds_with_one_and_two_labels_count_for_each_label_once_there_are_thre
         model.observe(token, label)
         given.append((token.answer, label))
     # one label was known and the other came: 1, of the probability of the positive label
-    (table,) = model._strategies["binary"].projection("a").tables
+    (table,) = model._plan.strategies["binary"].projection("a").tables
     assert model.certificates == {}
     assert model.certificate == pytest.approx(1.0 + table.certificate)
     last = model.forecast({"answer": said, "t": 7})

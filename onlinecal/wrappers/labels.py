@@ -68,8 +68,8 @@ class Labels:
     def read_label(self, y: Any, name: str = "y") -> Label:
         """The label of an outcome; ValueError if it is none, or none of those that were declared."""
         try:
-            if y in self.known:
-                return y
+            if y in self._own:
+                return self._own[y]
         except TypeError:  # nothing without a hash is a label, which is said in words
             pass
         label = checked_label(y, name)
@@ -94,6 +94,8 @@ class Labels:
 
     def _settle_names(self) -> None:
         self._names = tuple(self.known)
+        self._own = {label: label for label in self.known}
+        """By what equals a known label, a numpy scalar perhaps: the label."""
         ranked = sorted(self.known, key=_order) if all(map(_is_plain_number, self.known)) else ()
         self._misleads = len(ranked) == 2 and (ranked[0] == 1 or ranked[1] == 0)
         self.is_direct = self.pair is not None and not self._misleads

@@ -157,22 +157,17 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         if self._keeps_labels and self._keeps(asked, y, kwargs):
             return
         read = self._read(y)
-        # what follows says of most labels, in fewer calls
-        if asked is self._features and not self._is_empty:
-            self._teach(x, y, kwargs)
-            self._settle(read)
-            self._features, self._settled = NOTHING, asked
-            self.n_rounds += 1
-            return
-        place, forecast = (None, None) if asked is self._features else self._waiting.find(asked)
-        if place is None or forecast is None:
+        place: int | None = None
+        forecast: Any = None
+        is_here = asked is self._features
+        if not is_here:
+            place, forecast = self._waiting.find(asked)
             is_here = place is None and self._is_open(asked)
-            if not is_here or self._is_empty:
-                self._learn_unasked(asked, x, y, read, kwargs, place, is_here)
-                return
-            self._teach(x, y, kwargs)
-        else:
-            self._teach(x, y, kwargs)
+        if self._is_empty if is_here else forecast is None:
+            self._learn_unasked(asked, x, y, read, kwargs, place, is_here)
+            return
+        self._teach(x, y, kwargs)
+        if place is not None:
             # taken first: what is put aside must not push it out
             self._waiting.remove(place)
             self._bring_back(forecast)

@@ -90,7 +90,7 @@ def test_classwise_answers_are_the_nearest_distribution_and_are_what_is_certifie
     model, gaps = CalibratedClassifier(naive_bayes.GaussianNB(), strategy="classwise"), []
     for x, y in datasets.ImageSegments().take(600):
         answer = model.predict_proba_one(x)
-        projections = {label: model._strategies["classwise"].projection(label) for label in answer}
+        projections = {label: model._plan.strategies["classwise"].projection(label) for label in answer}
         forecasts = {label: one._state[FORECAST] for label, one in projections.items()}
         if model.n_rounds:
             gaps.append(1.0 - sum(forecasts.values()))

@@ -277,7 +277,9 @@ def test_projections_of_a_label_that_comes_later_are_told_how_many_forecasts_wer
         model.learn_one(dict(x), "ab"[x["t"] % 2])
     model.predict_proba_one({"answer": {"a": 0.4, "b": 0.4, "c": 0.2}})
     model.learn_one(dict(rows[0]), "b")
-    assert {label: one._late for label, one in model._plan.projections.items()} == dict.fromkeys("abc", 7)
+    assert {label: one._late for label, one in model._plan.current.projections.items()} == dict.fromkeys(
+        "abc", 7
+    )
 
 
 def test_labels_before_anything_was_forecast_are_learnt_without_a_warning():

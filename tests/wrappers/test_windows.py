@@ -44,7 +44,7 @@ def test_auto_is_what_can_be_guaranteed_of_windows_or_the_horizon(k, name, setti
         np.random.default_rng(k),
     )
     assert model.current_strategy == name
-    promised, trivial = model._plan.outlook(k, rounds, is_window=window)
+    promised, trivial = model._plan.current.outlook(k, rounds, is_window=window)
     assert name == "top-label" or promised / trivial <= (0.2 if name == "simplex" else 0.5)
     shares = rng.dirichlet(np.ones(k), 200 if window else min(rounds, 1000))
     played(
@@ -53,11 +53,11 @@ def test_auto_is_what_can_be_guaranteed_of_windows_or_the_horizon(k, name, setti
     )
     # what it could guarantee is what its rounds, or its windows, are guaranteed, as they were forecast
     if window:
-        parts = [part for part in model._parts() if isinstance(part, Projection)]
+        parts = [part for part in model._plan.parts() if isinstance(part, Projection)]
         moved = sum(part._recently_away.most / PARTS for part in parts)
         assert model.window_guarantee == pytest.approx(promised + moved, rel=1e-6)
     elif rounds <= 1000:
-        tables = [table for part in model._plan.bounded() for table in part.tables]
+        tables = [table for part in model._plan.current.bounded() for table in part.tables]
         assert sum(table.guarantee for table in tables) == pytest.approx(promised, rel=0.01)
 
 

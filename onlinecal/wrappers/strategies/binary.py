@@ -1,4 +1,4 @@
-"""One event: that the label is the positive one of two. And what is said while a single label is known."""
+"""Two labels: whether the positive one comes is the one event that is forecast."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, over
-from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.strategies.strategy import Answer, Bounded, Counted, Settings, Strategy
-from onlinecal.wrappers.strategies.windows import Recent
 
 
 class Binary(Strategy):
@@ -43,7 +41,16 @@ class Binary(Strategy):
         """False and True while no label has come."""
         return list(self.labels.names(answer))
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
+    def ask(self, answer: Mapping[Label, float]) -> Answer | None:
+        """Forecast the positive label; while labels are being discovered, see `_answer`."""
+        labels, pair = self.labels, self.labels.pair
+        if pair is None or not labels.is_direct:
+            return super().ask(answer)
+        negative, positive = pair
+        p = self.events[positive].ask(answer[positive] if positive in answer else labels.read(answer))
+        return {negative: 1.0 - p, positive: p}
+
+    def _answer(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The labels but the one that is forecast share what it leaves."""
         event = self.labels.event(names)
         projection = self.projection(event)
@@ -58,36 +65,37 @@ class Binary(Strategy):
         full, and no table is charged for it: whoever looks at the probability of that label in all answers
         finds 0 in this one.
         """
-        ((event, projection),) = self.events.items()
-        if self.asked and label not in self.asked:
-            projection.surprise()
-        else:
-            projection.settle(int(label == event))
+        pair = self.labels.pair
         if self.asked:
+            ((event, projection),) = self.events.items()
+            if label in self.asked:
+                projection.settle(int(label == event))
+            else:
+                projection.surprise()
             self._strange_answers[self.asked] += 1
-        if self.labels.pair is not None and label not in self.labels.pair:
+            if pair is not None:
+                self._fix_event(pair[1])
+        elif pair is not None:
+            self.events[pair[1]].settle(int(label == pair[1]))
+        if pair is not None and label not in pair:
             self._strangers[label] += 1
-        self.rest()
 
-    def rest(self) -> Projection | None:
-        """Once there are two labels every round is of the same event: what forecasts it, else None."""
-        self.asked = ()
-        if self.labels.pair is None:
-            return None
-        positive = self.labels.pair[1]
-        self.events = {positive: self.projection(positive)}
-        return self.events[positive]
+    def note_labels(self) -> None:
+        """Once there are two labels every round is of the same event."""
+        if self.labels.is_direct:
+            self._fix_event(self.labels.positive)
 
-    def learn_alone(self, answer: Mapping[Label, float], names: list[Label], label: Label) -> None:
+    def _fix_event(self, positive: Label) -> None:
+        self.asked, self.events = (), {positive: self.projection(positive)}
+
+    def _learn_alone(self, answer: Mapping[Label, float], names: list[Label], label: Label) -> None:
         """The projection steers by itself."""
         event = self.labels.event(names)
         self.projection(event).learn_alone(self.labels.probability(event, answer), int(label == event))
 
     def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
         """Of two labels: that of the second one, compiled."""
-        projection = self.rest()
-        assert projection is not None
-        tapes = projection.replay(table[:, 1], numbers == 1, schedule)
+        tapes = self.projection(self.labels.positive).replay(table[:, 1], numbers == 1, schedule)
         return Tapes(np.column_stack([1.0 - tapes.forecasts, tapes.forecasts]), tapes.certificates)
 
     def over_labels(self) -> Iterable[Bounded]:
@@ -113,49 +121,3 @@ class Binary(Strategy):
                 if {*names} != {*self.labels.pair}:
                     found.update(dict.fromkeys((*self.labels.pair, *names), 2 * number))
         return found
-
-
-class Certain(Strategy):
-    """Says what goes without saying. Each round that another label follows adds 1 to the distance.
-
-    Of all labels together that is 2: one for the label that was named, one for that which came.
-    """
-
-    name = "certain"
-    norm = "of the probability of the only class"
-    steers_vectors = False
-    fewest = 0
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self._surprises: Counter[Label] = Counter()
-        self._recent = Recent(settings.moments)
-
-    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
-        """The only label, or nothing."""
-        self.asked = tuple(names)
-        return self.forecasts()
-
-    def forecasts(self) -> Answer:
-        """The same."""
-        return dict.fromkeys(self.asked, 1.0)
-
-    def settle(self, label: Label) -> None:
-        """Count a surprise."""
-        for name in self.asked:
-            if name != label:
-                self._surprises.update((name, label))
-                self._recent.note(1)
-
-    def bounded(self) -> Iterable[Bounded]:
-        """The surprises: all of them, and the most that any window had."""
-        number = self._surprises.total() / 2
-        return (Counted(number, number, self._recent.within(), self._recent.most),)
-
-    def over_labels(self) -> Iterable[Bounded]:
-        """Once for the label that was named, once for that which came."""
-        return 2 * tuple(self.bounded())
-
-    def by_label(self) -> dict[Label, float]:
-        """How often each was named or came in a surprise."""
-        return {label: float(number) for label, number in self._surprises.items()}

@@ -12,9 +12,10 @@ from onlinecal.forecasters.simplex.input import check_labels
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label
-from onlinecal.wrappers.strategies.binary import Binary, Certain
+from onlinecal.wrappers.strategies.binary import Binary
 from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.buckets import Buckets, check_buckets
+from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.simplex import Simplex
 from onlinecal.wrappers.strategies.strategy import Strategy

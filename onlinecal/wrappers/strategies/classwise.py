@@ -23,7 +23,7 @@ class Classwise(Strategy):
     norm = "a sum over the classes, each one against the rest"
     is_over_labels = True
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
+    def _answer(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """Each label's forecast follows its hint."""
         asked = self.steering.ask(answer, names)
         hints = [asked[name] for name in names]

@@ -99,6 +99,7 @@ class Projection(Restored):
         self._moments = moments
         self._recently_farther, self._recently_away = Recent(moments), Recent(moments)
         self._table = self.tables[0]
+        self._has_buckets = n_buckets != 1
         if n_buckets == AUTO:
             self._splitting = new_splitting(own, reluctant)
         self._reluctant = reluctant
@@ -114,12 +115,17 @@ class Projection(Restored):
         """Issue a forecast for a model's probability, NaN counts as 1/2; its ticket stays until the next."""
         if type(raw) is not float and not isinstance(raw, Real):
             raise ValueError(f"classifier must answer with probabilities, got {raw!r} for one")
-        splitting, number = self._splitting, len(self.tables)
-        if splitting is not None or number > 1:
-            hint = self._hint = ALONE.hint_of(self._state, raw)
-            place = min(int(hint * number), number - 1) if splitting is None else splitting.find(hint)
-            self._table = self.tables[place]
+        if self._has_buckets:
+            self._hint = ALONE.hint_of(self._state, raw)
+            self._table = self.tables[self._bucket_of(self._hint)]
         return self._steered.ask(self._table.memory, self._state, raw)
+
+    def _bucket_of(self, hint: float) -> int:
+        """The place among the tables of the bucket that holds a hint."""
+        if self._splitting is not None:
+            return self._splitting.find(hint)
+        number = len(self.tables)
+        return min(int(hint * number), number - 1)
 
     @property
     def given(self) -> float:

@@ -47,7 +47,7 @@ class Simplex(Strategy):
             )
         self._announced: Answer = {}
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
+    def _answer(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The answer is the joint forecast; an earlier one that was neither settled nor taken is given up.
 
         Labels of the hint that no outcome has had yet get no weight, unless there are no others.

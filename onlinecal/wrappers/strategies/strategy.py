@@ -112,9 +112,15 @@ class Strategy(ABC):
         """The labels of a round: those of the model's answer, then the others that are known."""
         return list(dict.fromkeys([*map(plain, answer), *self.labels.known]))
 
+    def ask(self, answer: Mapping[Label, float]) -> Answer | None:
+        """Open a round from the model's answer: what to say; None if there are too few labels."""
+        named = self.labels.named(answer)
+        names = self.names(named)
+        return self._answer(named, names) if len(names) >= self.fewest else None
+
     @abstractmethod
-    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
-        """Open a round over these labels from the model's answer: what to say."""
+    def _answer(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
+        """Open a round over these labels from the model's answer, which is `named`: what to say."""
 
     def forecasts(self) -> Answer:
         """The probabilities of the open round that certificates speak of, as they were given."""
@@ -124,8 +130,19 @@ class Strategy(ABC):
     def settle(self, label: Label) -> None:
         """Charge the round that is here with its label, and learn to steer from it."""
 
-    def learn_alone(self, answer: Mapping[Label, float], names: list[Label], label: Label) -> None:
+    def note_labels(self) -> None:
+        """Take notice of the labels that are known by now, one more than before."""
+        return
+
+    def learn_alone(self, answer: Mapping[Label, float], label: Label) -> None:
         """Learn to steer from a model's answer that nobody was given; the tickets that were here are gone."""
+        named = self.labels.named(answer)
+        names = self.names(named)
+        if len(names) >= self.fewest:
+            self._learn_alone(named, names, label)
+
+    def _learn_alone(self, answer: Mapping[Label, float], names: list[Label], label: Label) -> None:
+        """The same from an answer that is `named`, over enough labels."""
         self.steering.ask(answer, names)
         self.steering.learn(label)
 
@@ -162,7 +179,7 @@ class Strategy(ABC):
                 if waiting:
                     self.note_late(waiting)
                 raw: dict[Label, float] = dict(zip(classes, table[row].tolist(), strict=True))
-                answer = self.ask(raw, self.names(raw))
+                answer = self._answer(raw, self.names(raw))
                 tapes.forecasts[row] = [answer[label] for label in classes]
                 if not schedule.waits[row]:
                     self.give_up(self.take())

@@ -28,7 +28,7 @@ class TopLabel(Strategy):
     steers = True
     fewest = 2
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
+    def _answer(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """The others share what the top label leaves."""
         hints = self.steering.ask(answer, names)
         masses = {label: hints[label] for label in names}

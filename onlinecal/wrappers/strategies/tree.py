@@ -65,7 +65,7 @@ class Tree(Strategy):
         self._halves: Halves = {}
         """The tree over the labels of the round that is here."""
 
-    def ask(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
+    def _answer(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
         """Each node's forecast follows the share that its second half has of the hint."""
         hints = self.steering.ask(answer, names)
         self._grow(tuple(names))

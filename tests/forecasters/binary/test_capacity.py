@@ -123,7 +123,7 @@ def test_a_wrapper_whose_table_is_full_learns_nothing():
         model.predict_proba_one({"a": t})
         model.learn_one({"a": t}, t % 2 == 0)
     model.predict_proba_one({"a": 0.5})
-    fill(model._binary.tables[0].memory, MOVED, 1)
+    fill(model._plan.strategies["binary"].projection(True).tables[0].memory, MOVED, 1)
     before = model.n_rounds, model.certificate
     with pytest.raises(ValueError, match=FULL):
         model.learn_one({"a": 0.5}, True)

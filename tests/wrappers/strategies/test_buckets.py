@@ -167,7 +167,7 @@ def test_certificates_stay_proofs_while_buckets_split(strategy, late, impatient)
     if strategy != "simplex":
         assert distance(record) <= model.certificate + 1e-9
     assert model.certificate <= model.guarantee + 1e-9
-    for part in model._plan.projections.values():
+    for part in model._plan.current.projections.values():
         assert len(part.tables) > 5
         assert sum(table.n_rounds for table in part.tables) > 290
 

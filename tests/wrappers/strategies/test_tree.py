@@ -76,7 +76,7 @@ def test_labels_that_appear_late_cost_one_each_and_are_certified(late):
     # the model never names it
     rounds += [({**x, "t": (t, x["t"])}, "new") for t, (x, _) in enumerate(stream(9, 5))]
     record = played(model, rounds, late)
-    (tree,) = (one for one in model._strategies.values() if one.projections)
+    (tree,) = (one for one in model._plan.strategies.values() if one.projections)
     assert tree.name == "tree" == model.current_strategy
     assert list(tree.numbers) == [*LETTERS[:9], "new"]
     # until its label has come once
