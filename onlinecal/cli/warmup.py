@@ -48,9 +48,9 @@ def warmup_with(more: Callable[[], Iterable[Step]] = tuple) -> Callable[[bool], 
             notices().print("there is no folder to keep compiled code in: every process compiles anew")
         folder = None if kept is None else str(kept)
         record = {"compiled": everything.loops, "seconds": everything.seconds, "folder": folder}
-        told = f"everything was there already, in {kept}"
+        line = f"everything was there already, in {kept}"
         if everything.loops:
-            told = f"compiled {everything.loops} loops in {everything.seconds:.0f} s, kept in {kept}"
-        answer(as_json, record, [told])
+            line = f"compiled {everything.loops} loops in {everything.seconds:.0f} s, kept in {kept}"
+        answer(as_json, record, [line])
 
     return warmup

@@ -274,23 +274,23 @@ def alone(asked: Request, name: str) -> RecalibrationReport:
     parts = [part for part in (fit, other) if part.labels is not None]
     mapped = {part.name: {name: of(part) for name, of in maps.items()} for part in parts}
     run = Run(asked, model, view, losses, parts, mapped)
-    found = method.findings(run)
-    lines = scored_lines(run, found)
+    findings = method.findings(run)
+    lines = scored_lines(run, findings)
     record: dict[str, Any] = {
         "method": name,
         "file": asked.file.name,
-        "parameters": found.parameters,
+        "parameters": findings.parameters,
         "rows": {part.name: len(part) for part in (fit, other)},
-        "facts": found.facts,
+        "facts": findings.facts,
         "measures": lines,
-        "tables": found.tables,
+        "tables": findings.tables,
         "warnings": [*said, *remarks],
     }
     schema = {"measure": pl.String, "part": pl.String, **dict.fromkeys(maps, pl.Float64)}
-    scores = pl.DataFrame([{**one, **one["values"]} for one in lines], schema=schema)
+    scores = pl.DataFrame([{**line, **line["values"]} for line in lines], schema=schema)
     before = next(iter(first.values()))(other)
     return RecalibrationReport(
-        record, scores, record_tables(record), other.with_maps(before, own(other)), found.pictures
+        record, scores, record_tables(record), other.with_maps(before, own(other)), findings.pictures
     )
 
 
@@ -306,14 +306,14 @@ def read_losses(path: Path, classes: tuple[str, ...]) -> LossTable:
     return table
 
 
-def scored_lines(run: Run, found: Findings) -> list[dict[str, Any]]:
+def scored_lines(run: Run, findings: Findings) -> list[dict[str, Any]]:
     """A record for each measure and part, a value per map: the method's own measures, then the usual ones."""
     measures, score = (CLASS_MEASURES, class_scores) if run.shown.classes else (EVENT_MEASURES, event_scores)
     lines: dict[str, dict[str, dict[str, float | None]]] = {}
     for part in run.parts:
         for name, after in run.mapped[part.name].items():
             usual = zip(measures, score(after, part.settled), strict=True)
-            for measure, value in [*found.scores(part, name).items(), *usual]:
+            for measure, value in [*findings.scores(part, name).items(), *usual]:
                 lines.setdefault(measure, {}).setdefault(part.name, {})[name] = value
     return [
         {"measure": measure, "part": part, "values": values}
@@ -340,7 +340,7 @@ def compare(asked: Request) -> RecalibrationReport:
         reason = left_out.get(asked.choose)
         known = f": {reason}" if reason else did_you_mean(asked.choose, methods, "They are")
         raise ValueError(f"--choose {asked.choose!r} is none of the methods tried{known}")
-    found: dict[str, Tried] = {}
+    trials: dict[str, Tried] = {}
     interrupted = False
     with progress() as bar:
         task = bar.add_task("", total=len(methods))
@@ -348,19 +348,19 @@ def compare(asked: Request) -> RecalibrationReport:
             bar.update(task, description=name)
             try:
                 if not interrupted:
-                    found[name] = tried(method, rows, split, scoring(k, members), asked.seed)
+                    trials[name] = tried(method, rows, split, scoring(k, members), asked.seed)
             except ValueError as error:
                 left_out[name] = str(error)
             except KeyboardInterrupt:
-                if not found:
+                if not trials:
                     raise
                 interrupted = True
             if interrupted:
                 left_out[name] = "interrupted"
             bar.advance(task)
     scores = {
-        measure: {name: one.drawn[measure] for name, one in found.items()}
-        for measure in found[AS_GIVEN].drawn
+        measure: {name: trial.drawn[measure] for name, trial in trials.items()}
+        for measure in trials[AS_GIVEN].drawn
     }
     purposes = {"probabilities": "log loss", "the top label": "top-label ECE", "decisions": "decision gap"}
     if not k:
@@ -369,9 +369,9 @@ def compare(asked: Request) -> RecalibrationReport:
         purposes["groups"] = WORST_GROUP
     recommended, why = advice(scores, purposes, n_tested)
     chosen = asked.choose or recommended
-    if chosen not in found:
+    if chosen not in trials:
         raise ValueError(f"--choose {chosen!r}: {left_out[chosen]}")
-    said = found[chosen].said
+    said = trials[chosen].said
     if split.together is not None:
         units = min(drawn_units(len(test), split.together[test]) for _, test in split.folds)
         if units < FEWEST_UNITS:
@@ -382,7 +382,7 @@ def compare(asked: Request) -> RecalibrationReport:
             ]
     if new is None:
         tested = [rows.take("test", test) for _, test in split.folds]
-        both = zip(tested, found[chosen].maps, strict=True)
+        both = zip(tested, trials[chosen].maps, strict=True)
         mapped = pl.concat([part.with_maps(part.probabilities, after) for part, after in both]).sort("row")
     else:
         with gathered_warnings() as said:
@@ -397,9 +397,9 @@ def compare(asked: Request) -> RecalibrationReport:
         "contents": f"probabilities of {k} classes"
         if k
         else f"{asked.forecast} as forecasts of {asked.outcome}",
-        "split": split.told,
+        "split": split.in_words,
         "rows": {"fit and test": n_tested} if len(split.folds) > 1 else {"fit": n_fit, "test": n_tested},
-        "methods": [*found],
+        "methods": [*trials],
         "left_out": left_out,
         "resamples": RESAMPLES,
         "scores": score_records(scores, AS_GIVEN),
@@ -428,8 +428,8 @@ def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
 def board_tables(record: dict[str, Any]) -> list[Table]:
     """The scoreboard, and the table of the best methods by purpose."""
     scored: dict[str, list[dict[str, Any]]] = {}
-    for one in record["scores"]:
-        scored.setdefault(one["measure"], []).append(one)
+    for score in record["scores"]:
+        scored.setdefault(score["measure"], []).append(score)
     # a narrow terminal has no room for intervals
     wide = results().width >= 14 + 17 * len(scored)
     names = [f"[bold]{name}[/bold]" if name == record["chosen"] else name for name in record["methods"]]
@@ -449,7 +449,8 @@ def board_tables(record: dict[str, Any]) -> list[Table]:
         reasons = "; ".join(f"{name} ({reason})" for name, reason in record["left_out"].items())
         scores.caption += f"\nLeft out: {reasons}."
     best = [
-        [one["purpose"], one["measure"], one["take"], ", ".join(one["tied"]) or "–"] for one in record["best"]
+        [line["purpose"], line["measure"], line["take"], ", ".join(line["tied"]) or "–"]
+        for line in record["best"]
     ]
     return [scores, table(None, ["best for", "by", "take", "tied with it"], best, left=4)]
 

@@ -270,7 +270,7 @@ def action_rows(loss_table: LossTable, part: Part, after: Floats) -> list[dict[s
     rows: list[dict[str, Any]] = [{"action": name} for name in loss_table.actions]
     losses = loss_table.values[None]
     for kind, table in (("before", part.probabilities), ("after", after)):
-        decisions, predicted, true = (one[0] for one in row_losses(table, part.settled, losses))
+        decisions, predicted, true = (of_losses[0] for of_losses in row_losses(table, part.settled, losses))
         for action, row in enumerate(rows):
             mine = decisions == action
             row[f"rows_{kind}"] = int(mine.sum())
@@ -320,9 +320,11 @@ def losses_of_halves(table: Floats, labels: Ints, loss: Floats) -> pl.DataFrame:
     rng = np.random.default_rng([LOSSES_SEED, 13])
     n = len(labels)
     halves = [rng.permutation(n)[: max(n // 2, 1)] for _ in range(N_SPLITS)]
-    _, predicted, true = (one[0] for one in row_losses(table, labels, loss))
+    _, predicted, true = (of_losses[0] for of_losses in row_losses(table, labels, loss))
     means = {"predicted": predicted, "true": true}
-    return pl.DataFrame({name: [float(one[half].mean()) for half in halves] for name, one in means.items()})
+    return pl.DataFrame(
+        {name: [float(values[half].mean()) for half in halves] for name, values in means.items()}
+    )
 
 
 def group_view(asked: Request, fit: Part) -> View:

@@ -36,13 +36,13 @@ class Split:
     together
         For each row of the file the number of its value in the column of --together; None: every row is
         alone.
-    told
+    in_words
         The split in words.
     """
 
     folds: list[tuple[Ints, Ints]]
     together: Ints | None
-    told: str
+    in_words: str
 
 
 def split_of(text: str | None) -> tuple[str, float | None]:
@@ -65,10 +65,10 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
     n_rows, together = frame.height, None
     if asked.together is not None:
         together = encode(_full_column(frame, asked.together).cast(pl.String))[0]
-    rule, given = split_of(asked.split)
-    share = TEST_SHARE if given is None else given
+    rule, stated_share = split_of(asked.split)
+    share = TEST_SHARE if stated_share is None else stated_share
     if rule not in (RANDOM, TIME):
-        fit, test, told = told_rows(_full_column(frame, rule))
+        fit, test, in_words = marked_rows(_full_column(frame, rule))
         both = test[:0] if together is None else test[np.isin(together[test], together[fit])]
         if len(both):
             raise ValueError(
@@ -88,16 +88,16 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
         fit, test = np.flatnonzero(is_fitted), np.flatnonzero(~is_fitted)
     check_sizes(len(fit), len(test))
     folds = [(fit, test)]
-    if rule == RANDOM and in_turn and given is None:
+    if rule == RANDOM and in_turn and stated_share is None:
         folds.append((test, fit))
-        told = "each half fitted and the other tested"
+        in_words = "each half fitted and the other tested"
     elif rule == RANDOM:
-        told = f"{len(fit):,} random rows fitted"
+        in_words = f"{len(fit):,} random rows fitted"
     elif rule == TIME:
-        told = f"the first {len(fit):,} rows fitted, the others tested"
+        in_words = f"the first {len(fit):,} rows fitted, the others tested"
     if together is not None:
-        told += f", rows of one {asked.together} together"
-    return Split(folds, together, told)
+        in_words += f", rows of one {asked.together} together"
+    return Split(folds, together, in_words)
 
 
 def split_rows(n_rows: int, test_share: float, seed: int | None) -> tuple[Ints, Ints]:
@@ -131,7 +131,7 @@ def check_sizes(n_fit: int, n_test: int) -> None:
         )
 
 
-def told_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
+def marked_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
     """The row numbers that a column marks for fitting and for testing, and the split in words.
 
     ValueError names a value that is neither.
@@ -144,8 +144,8 @@ def told_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
             f"--split {column.name}: the column must say fit or test (or train, calibration, validation; "
             f"holdout, eval), got {column[row]!r} at row {row}; --together keeps rows of one value together"
         )
-    told = f"rows fitted and tested as {column.name} says"
-    return np.flatnonzero(fit), np.flatnonzero(test), told
+    in_words = f"rows fitted and tested as {column.name} says"
+    return np.flatnonzero(fit), np.flatnonzero(test), in_words
 
 
 def _full_column(frame: pl.DataFrame, name: str) -> pl.Series:

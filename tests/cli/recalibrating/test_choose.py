@@ -252,7 +252,7 @@ def test_splits_are_by_chance_by_time_and_by_a_column(visits):
         found = read_split(frame, Request(visits, split=split), in_turn=True)
         ((fit, test),) = found.folds
         assert (fit.tolist(), test.tolist()) == (list(range(n_fit)), list(range(n_fit, 90)))
-    assert found.told == "rows fitted and tested as part says"
+    assert found.in_words == "rows fitted and tested as part says"
 
 
 @pytest.mark.parametrize("share", ["0.3", "time:0.3"])
