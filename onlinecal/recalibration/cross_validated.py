@@ -6,7 +6,6 @@ the answers that the recalibrator learns from and for all later ones.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
@@ -28,6 +27,7 @@ from onlinecal.arrays import Floats
 from onlinecal.measures.counts import check_weights
 from onlinecal.recalibration.classical.linear import AveragedCalibration
 from onlinecal.recalibration.folds import deal, first_rows, same_rows, single_rows
+from onlinecal.remarks import warn_of
 from onlinecal.tables.columns import (
     ROW_TOLERANCE,
     check_probability_rows,
@@ -47,7 +47,7 @@ def enough_folds(folds: int, y: LabelArray) -> int:
             f"cv={folds} needs at least 2 rows of every class, got 1 of class {rarest!r}: give a splitter"
         )
     remark = f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}"
-    warnings.warn(remark, UserWarning, stacklevel=4)
+    warn_of([remark], UserWarning)
     return fewest
 
 
@@ -422,7 +422,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             routed[role] = Bunch(fit={"sample_weight": sample_weight} if takes else {})
             if sample_weight is not None and not takes and not isinstance(method_owner, FrozenEstimator):
                 remark = f"{role} {type(method_owner).__name__} takes no sample_weight: it is fitted without"
-                warnings.warn(remark, UserWarning, stacklevel=3)
+                warn_of([remark], UserWarning)
         routed.estimator.fit |= fit_params
         return routed
 

@@ -11,7 +11,6 @@ features x are the number of the round, and the hint if there is one.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from onlinecal.forecasters.rules import Rules, check_expected
 from onlinecal.forecasters.simplex.input import ClassOutcomes, normalised
 from onlinecal.forecasters.simplex.machine.rules import MulticlassRules
 from onlinecal.forecasters.simplex.run import SimplexRun, replayed
+from onlinecal.remarks import warn_of
 from onlinecal.tables.columns import check_probabilities, check_probability_rows
 from onlinecal.texts import shown
 from onlinecal.validation import check_choice, check_count, check_probability
@@ -344,12 +344,11 @@ def play_plainly(
             "shown the forecast, got 'hidden'"
         )
     names = " and ".join(type(player).__name__ for player in plain_ones(forecaster, adversary))
-    warnings.warn(
+    remark = (
         f"{names}: a plain Python object plays in the interpreter, hundreds of times as slowly as compiled "
-        "code (docs/own-adversary.md says how to write a step function)",
-        UserWarning,
-        stacklevel=3,
+        "code (docs/own-adversary.md says how to write a step function)"
     )
+    warn_of([remark], UserWarning)
     n_classes = None if known else getattr(adversary, "n_classes", None)
     if isinstance(forecaster, SimplexRun):
         n_classes = len(forecaster.numbers)

@@ -155,8 +155,9 @@ def test_who_takes_no_weights_and_that_there_are_fewer_folds_is_said():
         ((GaussianNB(), Unweighted()), Y, "recalibrator Unweighted takes no sample_weight"),
         ((GaussianNB(),), rare, r"cv=5 becomes 3: there are 3 rows of class 'rare'"),
     ):
-        with pytest.warns(UserWarning, match=message):
+        with pytest.warns(UserWarning, match=message) as caught:
             fitted = RecalibratedClassifierCV(*model).fit(X, labels, sample_weight=weights)
+        assert {warned.filename for warned in caught if warned.category is UserWarning} == {__file__}
     assert len(fitted.calibrated_classifiers_) == 3
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Literal, Self, get_args
 
@@ -31,6 +30,7 @@ from onlinecal.recalibration.lp.statistics import (
 )
 from onlinecal.recalibration.probability_recalibrator import weighted
 from onlinecal.recalibration.starting import Start, StartedRecalibrator, StartedRows, fitted_start, started
+from onlinecal.remarks import warn_of
 from onlinecal.validation import check_choice, check_count, check_number, check_open_unit, check_order
 
 
@@ -276,7 +276,7 @@ class LpRecalibrator(StartedRecalibrator):
         if self._promises and unweighted and n < (wanted := needs.needed(self.estimation)):
             reached = error_bound(self.beta_, float(self.p))
             remark = f"{n:,} rows guarantee less for the source (epsilon_for), {reached:.3g} takes {wanted:,}"
-            warnings.warn(remark, SampleSizeWarning, stacklevel=3)
+            warn_of([remark], SampleSizeWarning)
         if self.estimation == "plug-in":
             table, labels, weights = merged_rows(table, labels, weights)
         model = self._start_model(table, labels, weights)
@@ -354,12 +354,11 @@ class LpRecalibrator(StartedRecalibrator):
 
     def _keep(self, statistics: Statistics, outcome: FinalGroups, level_set_map: LevelSetMap) -> None:
         if not outcome.finished:
-            warnings.warn(
+            remark = (
                 f"after {len(outcome.history.group):,} rounds some errors may still be above the tolerance"
-                f" {self.tolerance_:.3g}: the estimates contradict each other, since there are too few rows",
-                ConvergenceWarning,
-                stacklevel=4,
+                f" {self.tolerance_:.3g}: the estimates contradict each other, since there are too few rows"
             )
+            warn_of([remark], ConvergenceWarning)
         self.level_sets_ = statistics.levels / self.n_levels_
         self.group_of_level_set_ = outcome.group_of_bin
         self.predictions_ = outcome.predictions

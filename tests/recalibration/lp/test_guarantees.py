@@ -213,8 +213,12 @@ def test_fit_says_what_its_rows_guarantee_where_there_is_a_guarantee():
     needed = lp_sample_complexity(inf, 0.1, 0.05, 3).plug_in
     with pytest.warns(SampleSizeWarning) as caught:
         LpRecalibrator.as_in_paper(inf).fit(promised, labels)
-    said = next(str(each.message) for each in caught if each.category is SampleSizeWarning)
-    assert said == f"40,000 rows guarantee less for the source (epsilon_for), 0.1 takes {needed:,}"
+    warned = next(each for each in caught if each.category is SampleSizeWarning)
+    assert warned.filename == __file__
+    assert (
+        str(warned.message)
+        == f"40,000 rows guarantee less for the source (epsilon_for), 0.1 takes {needed:,}"
+    )
     # none of these says anything about the source
     LpRecalibrator().fit(promised, labels)
     LpRecalibrator.as_in_paper(inf, within="shift").fit(promised, labels)
@@ -235,8 +239,9 @@ def test_pools_are_dealt_by_the_seed_and_estimates_that_contradict_each_other_en
     assert (first != other).any()
     assert first.sum(axis=1) == pytest.approx(1.0)
     model = LpRecalibrator.as_in_paper(inf, estimation="pools", n_levels=3, tolerance=0.02)
-    with pytest.warns(ConvergenceWarning, match="too few rows"):
+    with pytest.warns(ConvergenceWarning, match="too few rows") as caught:
         model.fit(promised[:60], labels[:60])
+    assert {each.filename for each in caught if each.category is ConvergenceWarning} == {__file__}
     with pytest.raises(
         ValueError, match=r"P must have at least \d+ rows with estimation='pools' here, got 2"
     ):

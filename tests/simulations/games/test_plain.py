@@ -84,8 +84,9 @@ def test_both_may_be_plain_and_see_the_whole_past():
     assert table.forecasts.shape == (6, 3)
     assert np.allclose(table.forecasts.sum(axis=1), 1)
     slow = "Alternating: a plain Python object plays in the interpreter, hundreds of"
-    with pytest.warns(UserWarning, match=slow):
+    with pytest.warns(UserWarning, match=slow) as caught:
         simulations.play(ConstantForecaster(0.3), Alternating(), 3)
+    assert [warned.filename for warned in caught] == [__file__]
 
 
 class Third:
