@@ -168,7 +168,7 @@ _MAPIE = Binning(numpy_edges, "right")
 _PYCALIB = Binning(numpy_steps_a_little_wider)
 _RELPLOT = Binning(divided_by_width)
 _CALZONE = Binning(numpy_steps_above_zero, "right", counts_the_binned=True)
-_KUMAR = Binning(from_minus_infinity, "right")
+_UNCERTAINTY = Binning(from_minus_infinity, "right")
 
 CONVENTIONS = {
     "calzone-tool": Convention(version="0.1.0", bins=10, event=_CALZONE, confidence=_CALZONE),
@@ -202,7 +202,11 @@ CONVENTIONS = {
     "scoringrules": Convention(version="0.10.0", margin=0.0),
     "torchmetrics": Convention(version="1.9.0", event=_TORCH, confidence=_TORCH),
     "uncertainty-calibration": Convention(
-        version="0.1.4", event=_KUMAR, confidence=_KUMAR, classwise=_KUMAR, averages_classes=True
+        version="0.1.4",
+        event=_UNCERTAINTY,
+        confidence=_UNCERTAINTY,
+        classwise=_UNCERTAINTY,
+        averages_classes=True,
     ),
 }
 """By the names of the packages at PyPI, and at Debian where they are R's."""
