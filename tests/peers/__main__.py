@@ -19,6 +19,7 @@ from tests.peers.inputs import random_input
 
 N_RANDOM = 200
 COMMAND = "make peers"
+R_PACKAGES = "r-cran-calibratr r-cran-metrics r-cran-mlmetrics r-cran-modelmetrics r-cran-rms"
 
 
 def of_python(python: str, inputs: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def main() -> int:
         if shutil.which("Rscript"):
             answers |= of_r(inputs, Path(folder))
         else:
-            print("Rscript is missing: the packages of R are not run")
+            print(f"Rscript is missing, and R's packages are not run: apt-get install {R_PACKAGES}")
     print(f"{'package':<24} {'version':<12} {'measure':<15} largest difference of {len(inputs)} inputs")
     apart = largest_differences(inputs, answers)
     for package, measures in apart.items():
