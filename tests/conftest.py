@@ -18,7 +18,7 @@ from tests.properties import load_profiles
 load_profiles()
 
 # which test is the first to need a loop depends on the order of tests: what this process prints must not
-progress.LONG = 3600.0
+progress.QUIET_SECONDS = 3600.0
 # kernels of tests are kept and found again as those of the library are
 ingredients.PACKAGES = (*ingredients.PACKAGES, "tests")
 

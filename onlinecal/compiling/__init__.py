@@ -1,9 +1,9 @@
 """The one way to compile: every kernel is compiled, kept on disk and found again by the same rule.
 
 Compiled code is kept in a folder of the user (`folder`), under a name that tells what a kernel is made of
-(`ingredients`) and for which types of arguments it is compiled (`cache`). Whatever is edited, nothing stale
-is found, and nothing else is compiled anew. A cache that cannot be read or written costs time, nothing else.
-What people wait for is interpreted before it is compiled (`beginning`).
+(`ingredients`) and for which types of arguments it is compiled (`cache`). After any edit no stale code is
+found, and only what was edited is compiled anew. A cache that cannot be read or written costs time and
+changes no result. Kernels that people wait for are interpreted until they are compiled (`beginning`).
 """
 
 from onlinecal.compiling.beginning import Address, Entry, compiled_at_once, interpreted_first

@@ -1,16 +1,16 @@
-"""Kernels that the interpreter begins: here, and nowhere else, is decided when they are compiled.
+"""Kernels that the interpreter begins. Only this module decides when they are compiled.
 
-To compile a kernel takes seconds, and to load it a good part of one. The interpreter runs the same source at
-once, with the same results to the last bit. So it plays the first rounds.
+Compiling a kernel takes seconds, and loading it a good part of a second. The interpreter runs the same source
+at once, with the same results to the last bit. So it plays the first rounds.
 
 - After as much work as loading takes, the kernel is loaded, if it is kept.
-- If it is not, and work goes on, a child process compiles it (`filling`), and it is loaded when that is done.
-  A thread would not do: while it compiles it holds numba's one lock, and every other kernel waits.
-- A column that is so long that compiling pays has it compiled before it is played.
-- Where no child can be started, or nothing can be kept, it is compiled after as much work as that takes.
+- If it is not kept, and work goes on, a child process compiles it (`filling`), and it is loaded when that is
+  done. A thread would not do: while it compiles it holds numba's one lock, and every other kernel waits.
+- For a column that is so long that compiling pays, the kernel is compiled before the column is played.
+- If no child can be started, or nothing can be kept, the kernel is compiled after as much work as that takes.
 
-What is played on is copied, and the copies are put in its place in one step. So an interrupt, an error or
-another thread never finds half a round.
+The arrays that are played on are copied, and in one step the copies take their place. So an interrupt, an
+error or another thread never finds half a round.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from onlinecal.compiling.kernels import compiled, loaded, namespace
 
 Kind = TypeVar("Kind")
 
-LOADING = 0.25
-"""Seconds of work after which it is looked whether a kernel can be loaded: about what that takes."""
-PATIENCE = 1.0
-"""Seconds of work after which more is to be expected, and a child process compiles what is missing."""
-AGAIN = 0.05
-"""Seconds of work after which it is looked again how far that is."""
+LOAD_AFTER = 0.25
+"""After so many seconds of work, about what loading takes, a kernel is loaded if it is kept."""
+CHILD_AFTER = 1.0
+"""After so many seconds of work more is likely to come, and a child process compiles missing kernels."""
+LOOKS_APART = 0.05
+"""So many seconds of work lie between two looks at what the child has done."""
 LONGEST_WAIT = 60.0
-"""Seconds after which nobody waits any more for another process that compiles."""
+"""The most seconds that a process waits for another one that compiles."""
 
 
 class Address(NamedTuple):
@@ -53,13 +53,13 @@ class Address(NamedTuple):
     module: str
     name: str
     arguments: tuple[Any, ...] | None = None
-    """If that is a function, those for which it makes the class."""
+    """The arguments for which it makes the class, if the name is that of a function."""
 
     def reach(self) -> Beginning:
-        """The beginning of that class, in any process."""
-        found = getattr(import_module(self.module), self.name)
+        """The `Beginning` of that class, in any process."""
+        maker = getattr(import_module(self.module), self.name)
         if self.arguments is not None:
-            found(*self.arguments)
+            maker(*self.arguments)
         return BEGINNINGS[self]
 
 
@@ -72,15 +72,15 @@ class Entry:
     function
         A kernel's source. It may call parts of kernels, and nothing that is compiled itself.
     n_played
-        So many of its arguments, the first ones, are arrays that it plays on. Others it reads or fills.
+        How many arguments, from the first on, are arrays that it plays on. It reads or fills the others.
     types
-        Those of its arguments; None: those of a call, of many `rows`.
+        The types of its arguments; None: those of each call, which is for many `rows`.
     seconds
-        What the interpreter takes for a row of a call of many.
+        How long the interpreter takes for a row, in a call for many rows.
     compiling
-        What it takes to compile, in seconds.
+        How long compiling takes, in seconds.
     rows
-        Says of the arguments how many rows they have; None: it is a call for one.
+        The function from the arguments to the number of rows; None: a call is for one row.
     """
 
     function: Callable[..., Any]
@@ -94,9 +94,9 @@ class Entry:
     beginning: Beginning = field(init=False)
     used: bool = field(init=False, default=False)
     was_asked_for: bool = field(init=False, default=False)
-    """Whether a child process was to compile it."""
+    """Whether a child process was told to compile it."""
     makers: tuple[type, ...] = field(init=False, default=())
-    """What makes the numbers behind those arrays what the types say."""
+    """The Python types of the numbers behind the arrays that it plays on."""
 
     def __post_init__(self) -> None:
         self.kernel = compiled(self.function)
@@ -105,7 +105,7 @@ class Entry:
             self.makers = tuple(float if kind is types.float64 else int for kind in numbers)
 
     def __call__(self, *given: Any) -> Any:
-        """What the function returns, interpreted or compiled."""
+        """Call the function, interpreted or compiled."""
         beginning, ahead = self.beginning, 0.0
         if self.rows is not None:
             ahead = self.seconds * self.rows(*given)
@@ -121,16 +121,16 @@ class Entry:
             beginning.spent += time.perf_counter() - begin
 
     def interpret(self, given: tuple[Any, ...]) -> Any:
-        """What the function returns, run by the interpreter."""
+        """Call the function in the interpreter."""
         played = given[: self.n_played]
         if self.rows is None:
-            with TURN:
+            with PLAYING_TURN:
                 copies: list[Any] = [array.copy() for array in played]
                 numbers = [make(x) for make, x in zip(self.makers, given[self.n_played :], strict=True)]
                 answer = self.function(*[memoryview(array) for array in copies], *numbers)
                 put_in_place(played, copies)
             return answer
-        # a list takes half of the time of a view, and longer to make
+        # a list is twice as fast as a view, but takes longer to make
         lists = [array.tolist() for array in played]
         answer = self.function(*lists, *map(seen, given[self.n_played :]))
         copies = [np.array(x, array.dtype) for x, array in zip(lists, played, strict=True)]
@@ -139,7 +139,7 @@ class Entry:
 
 
 def seen(value: Any) -> Any:
-    """The same for the interpreter, to which elements of arrays are Python's numbers."""
+    """The value for the interpreter, in which elements of arrays are Python's numbers."""
     if isinstance(value, np.ndarray):
         return value.data
     if isinstance(value, tuple):
@@ -149,7 +149,7 @@ def seen(value: Any) -> Any:
 
 
 def put_in_place(arrays: tuple[Any, ...], contents: list[Any]) -> None:
-    """Give arrays their new contents, all in one step: no signal and no other thread comes between."""
+    """Give arrays their new contents, all in one step: no signal and no other thread can come between."""
     deque(map(setitem, arrays, repeat(slice(None)), contents), maxlen=0)
 
 
@@ -159,22 +159,22 @@ class Beginning:
     Attributes
     ----------
     spent
-        Seconds that the interpreter has played so far.
+        How many seconds the interpreter has played so far.
     next_look
-        When it has played so long, it is looked again what there is.
+        When it has played so many seconds, it looks again for compiled code.
     """
 
     def __init__(self, address: Address, entries: dict[str, Entry]) -> None:
         self.address, self.entries = address, entries
-        self.spent, self.next_look = 0.0, LOADING
+        self.spent, self.next_look = 0.0, LOAD_AFTER
         self.kind: type = object
         self.lock = threading.Lock()
 
     def compiled_form_of(self, entry: Entry, given: tuple[Any, ...], ahead: float) -> Any:
-        """What to call in place of an entry; None: the interpreter is to play `ahead` seconds of work."""
+        """The compiled form of an entry; None: the interpreter is to play `ahead` seconds of work."""
         must = at_once() or ahead >= entry.compiling
-        if not must and ahead < LOADING and filling.is_busy():
-            self.next_look = self.spent + AGAIN
+        if not must and ahead < LOAD_AFTER and filling.is_busy():
+            self.next_look = self.spent + LOOKS_APART
             return None
         # while one thread looks, others play on
         if not self.lock.acquire(blocking=must):
@@ -188,7 +188,7 @@ class Beginning:
                 # another process may be about to keep it
                 with alone(LONGEST_WAIT):
                     point = entry.kernel.compile(kinds)
-            # of calls for many rows the types may be others another time
+            # calls for many rows may have other types the next time
             compiled_form = entry.kernel if entry.types is None else point
             setattr(self.kind, entry.name, staticmethod(compiled_form))
             return compiled_form
@@ -196,27 +196,28 @@ class Beginning:
             self.lock.release()
 
     def has_waited(self, entry: Entry, kinds: tuple[Any, ...]) -> bool:
-        """Whether it is time that this process compiles an entry itself; else a child may be told to."""
+        """Whether it is time for this process to compile an entry itself; else a child may be told to."""
         if entry.was_asked_for or not filling.is_possible():
             self.next_look = max(self.next_look, entry.compiling)
             return self.spent >= entry.compiling
-        if self.spent < PATIENCE:
-            self.next_look = PATIENCE
+        if self.spent < CHILD_AFTER:
+            self.next_look = CHILD_AFTER
             return False
         used = [each for each in self.entries.values() if each.used and each.types is not None]
         wanted = {each.name: each.types or () for each in used} | {entry.name: kinds}
         for name in wanted:
             self.entries[name].was_asked_for = True
         filling.start(self.address, wanted)
-        self.next_look = self.spent + AGAIN
+        self.next_look = self.spent + LOOKS_APART
         return False
 
 
 BEGINNINGS: dict[Address, Beginning] = {}
-"""All of this process."""
+"""All beginnings of this process."""
 
-TURN = threading.RLock()
-"""Held while a round is interpreted: of two threads that play on one forecaster each plays whole rounds."""
+PLAYING_TURN = threading.RLock()
+"""The lock that is held while a round is interpreted, so that two threads on one forecaster play whole
+rounds."""
 
 _at_once = 0
 
@@ -228,7 +229,7 @@ def at_once() -> bool:
 
 @contextmanager
 def compiled_at_once() -> Iterator[None]:
-    """Compile meanwhile whatever is called, in place of having the interpreter begin it."""
+    """A context in which every kernel is compiled at its first call, and the interpreter begins none."""
     global _at_once
     _at_once += 1
     try:
@@ -238,7 +239,7 @@ def compiled_at_once() -> Iterator[None]:
 
 
 def interpreted_first(kind: type[Kind], address: Address, **entries: Any) -> type[Kind]:
-    """A `namespace` of entries that the interpreter begins; what is no `Entry` is held as it is.
+    """A `namespace` of entries that the interpreter begins; anything but an `Entry` is held as it is.
 
     With NUMBA_DISABLE_JIT=1 nothing is ever compiled.
     """
@@ -254,9 +255,9 @@ def interpreted_first(kind: type[Kind], address: Address, **entries: Any) -> typ
 
 
 def _begin_anew_after_a_fork() -> None:
-    """Locks may be held by threads that are not here, and the child process is the parent's."""
-    global TURN
-    TURN = threading.RLock()
+    """Make new locks after a fork, since threads that held them are gone, and forget the parent's child."""
+    global PLAYING_TURN
+    PLAYING_TURN = threading.RLock()
     for beginning in BEGINNINGS.values():
         beginning.lock = threading.Lock()
         for entry in beginning.entries.values():

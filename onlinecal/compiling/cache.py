@@ -1,8 +1,8 @@
 """A kernel's compiled code, found again by what the kernel is made of.
 
-numba's own cache of functions does not fit: it does not notice an edit of what a function calls in another
-file, two processes that write code of one function for different types at the same time can take each
-other's, and it loads what is damaged.
+numba's own cache of functions does not do. It does not notice an edit of a function in another file that a
+cached function calls. Two processes that write code of one function for different types at the same time can
+get each other's code. And it loads damaged files.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from onlinecal.compiling.ingredients import fingerprint
 from onlinecal.compiling.internals import can_be_kept, put_together, take_apart
 
 SETTINGS = ("OPT", "BOUNDSCHECK", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT", "USING_SVML")
-"""What numba's configuration can change in the code."""
+"""The settings of numba's configuration that change the code."""
 
 
 _thread = threading.local()
 
 
 class NotThere(Exception):
-    """Code is not there, and is not to be compiled."""
+    """There is no code, and it is not to be compiled."""
 
 
 @contextmanager
 def only_what_is_there() -> Iterator[None]:
-    """In this thread nothing is compiled meanwhile: what is not there raises `NotThere`."""
+    """A context in which this thread compiles nothing: code that is not there raises `NotThere`."""
     _thread.loads_only = True
     try:
         yield
@@ -43,18 +43,18 @@ def only_what_is_there() -> Iterator[None]:
 
 
 class KernelCache(NullCache):
-    """What a dispatcher asks for its code; nothing is read or hashed before it does."""
+    """The cache of one dispatcher, which reads and hashes nothing before it is asked for code."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The code for these types, None if it is not there or cannot be trusted."""
-        # whatever is wrong with it, it can be compiled
+        # whatever is wrong with the file, the kernel can be compiled
         with suppress(Exception):
             data = folder.read(self._name(sig, target_context.codegen()))
             if data is not None:
-                # what it refers to; this takes a third of a second
+                # the functions that the code refers to; this takes a third of a second
                 target_context.refresh()
                 return put_together(target_context, data)
         if getattr(_thread, "loads_only", False):
@@ -62,8 +62,8 @@ class KernelCache(NullCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the code for these types, if that can be."""
-        # whatever cannot be told or taken apart, it has been compiled
+        """Keep the code for these types, if it can be kept."""
+        # if the code cannot be kept, it is compiled all the same
         with suppress(Exception):
             if can_be_kept(data):
                 folder.write(self._name(sig, data.codegen), take_apart(data))

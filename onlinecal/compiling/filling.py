@@ -1,6 +1,6 @@
 """A child process that compiles what the interpreter has begun, and keeps it where its parent looks for it.
 
-It ends when it is done, and as soon as its parent ends, however that is. One parent has one at a time.
+The child ends when it is done, or as soon as its parent ends in any way. A parent has one child at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from onlinecal.compiling.beginning import Address
 
 Wanted = dict[str, tuple[Any, ...]]
-"""Names of entries, and the types of arguments that they are compiled for."""
+"""The names of entries, with the types of arguments that they are compiled for."""
 
 PROGRAM = """
 import sys
@@ -33,9 +33,9 @@ sys.path[:] = sys.argv[3:]
 from onlinecal.compiling import filling
 filling.fill(int(sys.argv[1]), sys.argv[2])
 """
-GLANCE = 0.5
-"""Seconds after which a child looks again whether its parent is there."""
-FOREVER = 1e9
+PARENT_LOOKS_APART = 0.5
+"""A child looks every so many seconds whether its parent is there."""
+NO_LIMIT = 1e9
 
 
 class Filling:
@@ -59,7 +59,7 @@ class Filling:
         return self._parent != os.getpid() or self._process.poll() is not None
 
     def stop(self) -> None:
-        """End it; what it has finished is kept."""
+        """End the child process; the kernels that it has finished are kept."""
         if not self.is_over():
             self._process.kill()
             self._process.wait()
@@ -74,12 +74,12 @@ def is_busy() -> bool:
 
 
 def is_possible() -> bool:
-    """Whether a child can be started at all, and what it compiles be kept."""
+    """Whether a child can be started, and its compiled code can be kept."""
     return hasattr(os, "fork") and bool(sys.executable) and kept_in() is not None
 
 
 def start(address: Address, wanted: Wanted) -> None:
-    """Have a child compile these entries, unless none can be started."""
+    """Have a child compile these entries; do nothing if it cannot be started."""
     global _running
     with suppress(OSError):
         _running = Filling(address, wanted)
@@ -92,11 +92,11 @@ def _stop() -> None:
 
 
 def fill(parent: int, work: str) -> None:
-    """What the child does."""
+    """Compile the entries of the pickled work: the whole work of the child."""
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     address, wanted = pickle.loads(base64.b64decode(work))
     beginning = address.reach()
-    with alone(FOREVER):
+    with alone(NO_LIMIT):
         for name, types in wanted.items():
             beginning.entries[name].kernel.compile(types)
 
@@ -104,5 +104,5 @@ def fill(parent: int, work: str) -> None:
 def _watch(parent: int) -> None:
     """End this process when its parent has ended."""
     while os.getppid() == parent:
-        time.sleep(GLANCE)
+        time.sleep(PARENT_LOOKS_APART)
     os._exit(1)

@@ -1,11 +1,12 @@
 """Where compiled code is kept: a folder of the user, else a private temporary one, else nowhere.
 
-In turn: $NUMBA_CACHE_DIR, $XDG_CACHE_HOME or ~/.cache, and the folder for temporary files. Each is looked
-into; what is new goes to the first that takes it. Code is only loaded from a folder and a file that belong to
-this user or to root, into which nobody else can write, and only if its checksum is right.
+The folders are, in this order, $NUMBA_CACHE_DIR, $XDG_CACHE_HOME or ~/.cache, and the folder for temporary
+files. Code is looked for in each of them. New code goes to the first that accepts it. Code is only loaded
+from a folder and a file that belong to this user or to root, into which nobody else can write, and only if
+its checksum is right.
 
-In it is one folder for each set of versions of the libraries that compile, and in that one file for each
-kernel and types of arguments, under a name that tells what it is made of (`ingredients`).
+Each of them has one folder for each set of versions of the libraries that compile, and in that one file for
+each kernel and types of arguments, under a name that tells what the kernel is made of (`ingredients`).
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ SUFFIX = ".kernel"
 LOCK = "alone"
 """The file whose lock is held by the process that compiles."""
 GLANCE = 0.05
-"""Seconds after which who waits for it looks again."""
+"""A process that waits for the lock tries again after so many seconds."""
 DAY = 86400.0
 UNUSED = 60 * DAY
-"""Seconds without use after which code goes."""
+"""Code that was not used for so many seconds is removed."""
 MOST_KERNELS = 4000
-"""The least recently used go when there are more: everything that there is, some twenty times."""
+"""If there are more files, the least recently used are removed. It is some twenty times all kernels."""
 
 _told: list[str] = []
 
 
 def kept_in() -> Path | None:
-    """The folder that takes new code, None if there is none; it is made if it is missing."""
+    """The folder for new code, which is made if it is missing; None if there is none."""
     for place in _places():
         with suppress(OSError):
             return _made(place)
@@ -59,7 +60,7 @@ def kept_in() -> Path | None:
 
 
 def looked_into() -> list[tuple[Path, int]]:
-    """The folders in which compiled code is looked for, those that can be trusted, and the files in each."""
+    """The trusted folders in which compiled code is looked for, with the number of files in each."""
     trusted = [place for place in _places() if _is_trusted(place)]
     return [(place, len(list((place / _state()).glob(f"*{SUFFIX}")))) for place in trusted]
 
@@ -77,7 +78,7 @@ def read(name: str) -> bytes | None:
 
 
 def write(name: str, data: bytes) -> None:
-    """Keep code under this name, if that can be; a file is complete or not there."""
+    """Keep code under this name, if possible; a file is complete or not there."""
     refusals: list[str] = []
     for place in _places():
         try:
@@ -95,14 +96,14 @@ def write(name: str, data: bytes) -> None:
             "NUMBA_CACHE_DIR may name a folder that can be written to"
         )
     if refusals and not _told:
-        # once in a process; no line of anybody's code has done this
+        # once in a process, and without a line, since no line of the user's code is to blame
         _told.append(f"{message} ({'; '.join(refusals)})")
         warnings.warn_explicit(_told[0], RuntimeWarning, "onlinecal", 0)
 
 
 @contextmanager
 def alone(patience: float) -> Iterator[None]:
-    """Compile meanwhile what no other process does that asks for this; after so many seconds all the same."""
+    """A context that only one process is in at a time; after so many seconds of waiting it begins anyway."""
     place, end = kept_in(), time.monotonic() + patience
     if fcntl is None or place is None:
         yield
@@ -124,7 +125,7 @@ def alone(patience: float) -> Iterator[None]:
 
 @cache
 def _state() -> str:
-    """The name of the folder for the libraries that compile, and for how they are told to."""
+    """The name of the folder for these versions of the libraries that compile, and for our use of them."""
     versions = numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag
     ways = modules_digest("onlinecal.compiling.kernels", "onlinecal.compiling.instructions")
     return hashlib.sha256(repr((versions, ways)).encode()).hexdigest()[:40]
@@ -154,7 +155,7 @@ def _made(place: Path) -> Path:
     OSError
         If it cannot be made, or not be trusted.
     """
-    # where the folder is made first, nobody can have got there before; a temporary one is for nobody else
+    # a new folder has no files of others; a temporary one can be used by this user alone
     place.mkdir(0o755 if place.name == "onlinecal" else 0o700, parents=True, exist_ok=True)
     if not _is_trusted(place):
         raise PermissionError(0, "others can write there, or it is not this user's")
@@ -162,7 +163,7 @@ def _made(place: Path) -> Path:
 
 
 def _is_trusted(path: Path) -> bool:
-    """Whether this user or root has made it, and any link to it, and nobody else can write there."""
+    """Whether it, and any link to it, belongs to this user or root, and nobody else can write to it."""
     if not (path.exists() and hasattr(os, "geteuid")):
         return path.exists()
     state, owners = path.stat(), {path.lstat().st_uid, path.stat().st_uid}
@@ -180,14 +181,14 @@ def _write_whole(path: Path, content: bytes) -> None:
 
 
 def _note_use(file: Path) -> None:
-    """Let a file's age, to the day, say when it was last used."""
+    """Make a file's age, to the day, the time since its last use."""
     if time.time() - file.stat().st_mtime > DAY and os.access(file, os.W_OK):
         os.utime(file)
 
 
 @cache
 def _sweep(place: Path) -> None:
-    """Once in a process: code that has not been used for long goes, and the oldest if there is too much."""
+    """Once in a process, remove code that has not been used for long, and the oldest if there is too much."""
     with suppress(OSError):
         files = {file: file.stat().st_mtime for file in place.glob(f"*/*{SUFFIX}")}
         for number, file in enumerate(sorted(files, key=files.__getitem__, reverse=True), 1):
@@ -195,6 +196,6 @@ def _sweep(place: Path) -> None:
                 file.unlink(missing_ok=True)
         for folder in place.iterdir():
             if re.fullmatch("[0-9a-f]{40}", folder.name) and folder.name != _state():
-                # only what is empty goes
+                # only empty folders are removed
                 with suppress(OSError):
                     folder.rmdir()

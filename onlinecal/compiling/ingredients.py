@@ -1,9 +1,9 @@
-"""What compiled code, and the result of a game, is made of: code without its comments.
+"""The ingredients of compiled code, and of the result of a game: code without its comments.
 
-A kernel is named by its ingredients: its bytecode, and every function, constant and array that this refers
-to, as deep as that goes. They are those that this process has loaded, so whatever is edited meanwhile, the
-name is that of what is compiled. A result that much ordinary code has part in is named by all modules that
-its own imports.
+A kernel is named by its ingredients: its bytecode, and every function, constant and array that the bytecode
+refers to, directly or not. They are those that this process has loaded. So even if files are edited
+meanwhile, the name is that of what is compiled. A result to which much ordinary code contributes is named by
+all modules that its own module imports, directly or not.
 
 Docstrings, comments, blank lines and line numbers are no ingredients.
 """
@@ -26,13 +26,13 @@ PACKAGES = ("onlinecal",)
 ROOT = Path(__file__).absolute().parents[2]
 """Where the package is: a folder, or an archive."""
 VERSIONED = {"numpy", "numba", "llvmlite", *sys.stdlib_module_names}
-"""Libraries of which a name tells enough: compiled code is kept apart by their versions."""
+"""Libraries whose functions are named without ingredients: their versions have folders of their own."""
 SAID_BESIDE = {"__doc__", "__firstlineno__"}
-"""Names of modules and classes for what is no ingredient."""
+"""Names in modules and classes that are no ingredients."""
 
 
 class NotKept(Exception):
-    """It cannot be told for sure what this code was made from, so it is not kept."""
+    """The ingredients of this code are not certain, so it is not kept."""
 
 
 def is_ours(path: str) -> bool:
@@ -42,7 +42,7 @@ def is_ours(path: str) -> bool:
 
 @cache
 def substance(code: CodeType) -> tuple[Any, ...]:
-    """All of a code object that says what it does: its instructions, each with what it is applied to.
+    """The parts of a code object that determine what it does: its instructions with their arguments.
 
     A function's docstring is a constant that no instruction loads.
     """
@@ -73,12 +73,12 @@ def nested_codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def fingerprint(value: Any) -> str:
-    """40 hexadecimal digits for a kernel: the same in every process in which it is made of the same.
+    """40 hexadecimal digits for a kernel, the same in every process in which it has the same ingredients.
 
     Raises
     ------
     NotKept
-        If that cannot be told: functions of a user, objects.
+        If the ingredients are not certain, as those of a user's functions and of objects.
     """
     return hashlib.sha256(repr(_Ingredients().of(value)).encode()).hexdigest()[:40]
 

@@ -1,4 +1,4 @@
-"""What compiled code can do in one instruction, or without one, and Python has no words for."""
+"""Functions that compiled code does in one instruction, or in none, and for which Python has no word."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numba.extending import intrinsic, overload
 from onlinecal.compiling.kernels import kernel_part
 
 LINE = 8
-"""Numbers of 8 bytes that come together from memory."""
+"""So many numbers of 8 bytes come together from memory."""
 
 
 def lowest_bit(word: int) -> int:
@@ -37,7 +37,7 @@ def _highest_bit(word):  # type: ignore[no-untyped-def]
 
 
 def whole(number: Any) -> int:
-    """The whole number that this is, an integer of 64 bits."""
+    """A whole number as an integer of 64 bits."""
     return int(number)
 
 
@@ -47,10 +47,10 @@ def _whole(number):  # type: ignore[no-untyped-def]
 
 
 def borrowed(array: Any) -> Any:
-    """The same array without an owner: for as long as the caller of the kernel holds it.
+    """The same array without an owner; the caller of the kernel must hold the array meanwhile.
 
-    numba counts a reference, two atomic operations, wherever a loop hands an array to something it cannot
-    see through. Without an owner nothing is counted. The interpreter counts as ever.
+    Where a loop passes an array to a function that is not inlined, numba counts a reference, which takes two
+    atomic operations. Without an owner nothing is counted. In the interpreter this changes nothing.
     """
     return array
 
@@ -73,7 +73,7 @@ def _without_owner(typing_context: Any, array: Any) -> Any:
 
 @intrinsic
 def _call(typing_context: Any, address: Any, arguments: Any) -> Any:
-    """What machine code at an address, as of `address_of`, returns for a tuple of arguments."""
+    """The value that machine code at an address, as of `address_of`, returns for a tuple of arguments."""
 
     def call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         convention, kinds = context.call_conv, list(arguments)
@@ -89,7 +89,7 @@ def _call(typing_context: Any, address: Any, arguments: Any) -> Any:
 
 
 def called(function: Any, *arguments: Any) -> int:
-    """What a function returns, a whole number; to compiled code it is handed over as its address.
+    """The whole number that a function returns; compiled code gets the function as an address.
 
     The loop that calls it is compiled once for all functions that take arguments of these types.
     """
@@ -103,16 +103,16 @@ def _called(function, *arguments):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def fetch(array: Any, start: int, size: int) -> None:
-    """Bring near so many numbers of 8 bytes of a flat array, which will be read soon, while all else goes on.
+    """Begin to load numbers of 8 bytes of a flat array, which will be read soon, into the nearest cache.
 
-    Nothing happens where there is no such place.
+    Places outside of the array do no harm.
     """
     for place in range(start, start + size, LINE):
         _prefetch(array, place)
 
 
 def _prefetch(array: Any, place: int) -> None:
-    """Bring near what stands at a place. The interpreter has no such instruction."""
+    """Begin to load the number at a place. The interpreter does nothing."""
 
 
 @overload(_prefetch, inline="always")

@@ -1,6 +1,6 @@
-"""What is used of numba that numba does not document: here, and nowhere else.
+"""All uses of numba's undocumented names.
 
-Each has a documented way beside it, which is taken where numba lacks a name or answers otherwise: parts are
+Each has a documented way beside it, which is taken if numba lacks a name or behaves differently: parts are
 then compiled as `register_jitable` compiles them, and kernels by every process anew. That takes longer and
 changes no result. The names are the same in numba 0.61 to 0.68.
 """
@@ -22,7 +22,7 @@ NativeLowering: Any = getattr(typed_passes, "NativeLowering", object)
 ARE_THERE = JITCodeLibrary is not object and NativeLowering is not object
 
 LARGE = 1 << 59
-"""Numbers of kernels are from here up, where numba's own counting does not come."""
+"""Kernels have numbers from here on, which numba's own counting does not reach."""
 
 
 def kernel_options() -> dict[str, Any]:
@@ -31,7 +31,7 @@ def kernel_options() -> dict[str, Any]:
 
 
 def part_options(optimised: bool, counted: bool) -> dict[str, Any]:
-    """Options for `register_jitable` that stand for those of `kernels.kernel_part`, if numba has them."""
+    """The options of `register_jitable` for those of `kernels.kernel_part`, if numba has them."""
     # flags as of kernels: what a part calls is then compiled once for all parts and kernels
     chosen: dict[str, Any] = {"no_cpython_wrapper": False, "forceinline": optimised}
     if ARE_THERE:
@@ -42,11 +42,12 @@ def part_options(optimised: bool, counted: bool) -> dict[str, Any]:
 
 
 class KernelLibrary(JITCodeLibrary):
-    """A kernel's code, in which all is hidden but the kernel itself.
+    """A kernel's code, in which everything but the kernel itself is hidden.
 
     Code refers to functions by names that end in a number, which numba counts from 1 in every process. So
-    what two processes have compiled could have the same names, and a third one that loads both would call the
-    first in the place of the second. Here only the kernel's own name can be seen, see `number_apart`.
+    code from two processes could have the same names, and a third process that loads both would call the
+    first in place of the second. Here only the kernel's own name is visible, which `number_apart` makes
+    unique.
     """
 
     def _finalize_final_module(self) -> None:
@@ -79,13 +80,13 @@ class OwnLowering(NativeLowering):
         raise NotImplementedError
 
     def lower_into(self, library: Any, state: Any) -> None:
-        """What numba does, with this library."""
+        """Do what numba does, with this library."""
         state.library = library
         super().run_pass(state)
 
 
 class KernelLowering(OwnLowering):
-    """A kernel's: its machine code can be kept."""
+    """The lowering of a kernel, whose machine code can be kept."""
 
     _name = "kernel_lowering"
 
@@ -97,19 +98,20 @@ class KernelLowering(OwnLowering):
 
 
 class PartLibrary(JITCodeLibrary):
-    """What a part is compiled to: code to be linked into kernels, not machine code.
+    """The code of a part, which is linked into kernels and is no machine code.
 
-    numba compiles a function that another calls as a library of its own, optimises that, makes machine code
-    of it, links it into the caller's and optimises the whole again: what stands seven calls deep is optimised
-    seven times, and only the last time matters. Here a part stays as it was lowered until the kernel, with
-    all parts in it, is optimised as ever. It saves half of the time to compile and changes neither results
-    nor speed. The exception are parts that are inlined into hot loops: they are faster if optimised before.
+    numba compiles a function that another one calls as a library of its own, optimises it, makes machine code
+    of it, links it into the caller's library and optimises the whole again. So code seven calls deep is
+    optimised seven times, and only the last time matters. Here a part stays as it was lowered, and the kernel
+    with all its parts is optimised once. This halves the time to compile and changes neither results nor
+    speed. Parts that are inlined into hot loops are an exception: loops are faster if these are optimised
+    before.
     """
 
     optimised: bool
 
     def finalize(self) -> None:
-        """Link what the part calls, and optimise; else all of that is left to the kernel."""
+        """Link and optimise a part that is `optimised`; for others the kernel does it."""
         if self.optimised:
             super().finalize()
         self._finalized = True
@@ -119,7 +121,7 @@ class PartLibrary(JITCodeLibrary):
 
 
 class PartLowering(OwnLowering):
-    """A part's: without machine code, since a part is called only by what it is linked into."""
+    """The lowering of a part, without machine code, since only the code that it is linked into calls it."""
 
     _name = "part_lowering"
 
@@ -132,7 +134,7 @@ class PartLowering(OwnLowering):
         result = state["cr"]
         if result.env.consts:
             raise NotImplementedError(f"{state.func_id.func_qualname} is a part and uses Python objects")
-        # never called: dispatchers want something built in to know a part by
+        # it is never called; dispatchers need something built in that identifies the part
         entry = [result.fndesc].index
         linked = [] if library.optimised else library._linking_libraries
         state.targetctx.insert_user_function(entry, result.fndesc, [library, *linked])
@@ -150,7 +152,7 @@ class OwnCompiler(CompilerBase):
     lowering: type
 
     def define_pipelines(self) -> list[PassManager]:
-        """numba's passes, the one that lowers exchanged."""
+        """numba's passes, with the lowering replaced by ours."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
         pipeline = PassManager("own")
         pipeline.passes = [(self.lowering if one is NativeLowering else one, name) for one, name in passes]
@@ -164,7 +166,7 @@ class KernelCompiler(OwnCompiler):
     lowering = KernelLowering
 
     def define_pipelines(self) -> list[PassManager]:
-        """The same, after the kernel has got its number."""
+        """The same passes, after the kernel has got its number."""
         number_apart(self.state.func_id)
         return super().define_pipelines()
 
@@ -176,19 +178,19 @@ class PartCompiler(OwnCompiler):
 
 
 def number_apart(identity: Any) -> None:
-    """Name a function by a number that no other one has, in any process."""
+    """Name a function by a number that no other function has, in any process."""
     identity.unique_id = LARGE + secrets.randbits(59)
     identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
 
 
 def can_be_kept(result: Any) -> bool:
-    """Whether another process can load this code beside that of others."""
+    """Whether another process can load this code together with code of other processes."""
     own = isinstance(result.library, KernelLibrary) and result.fndesc.uid >= LARGE
     return own and not result.library.has_dynamic_globals
 
 
 def look_into(dispatcher: Any, cache: Any) -> None:
-    """Let a dispatcher ask this cache for its code, and hand new code over to it."""
+    """Make a dispatcher take code from this cache and give it new code."""
     dispatcher._cache = cache
 
 
@@ -198,5 +200,5 @@ def take_apart(result: Any) -> bytes:
 
 
 def put_together(target_context: Any, data: bytes) -> Any:
-    """The compiled code that `take_apart` made bytes of; any error means that it must be compiled."""
+    """The compiled code from the bytes of `take_apart`; any error means that it must be compiled."""
     return compiler.CompileResult._rebuild(target_context, *pickle.loads(data))

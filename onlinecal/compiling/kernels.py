@@ -43,7 +43,7 @@ def loaded(kernel: Any, types: tuple[Any, ...]) -> Any:
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, which answers Python's numbers, as compiled code does, in place of numpy's."""
+    """The same function, whose results are Python's numbers, like those of compiled code, not numpy's."""
 
     @wraps(function)
     def kernel(*given: Any, **named: Any) -> Any:
@@ -66,15 +66,16 @@ def kernel_part(
     Parameters
     ----------
     function
-        What is decorated, if nothing else is given.
+        The function that is decorated, if there are no other arguments.
     optimised
-        By itself, and then inlined wherever it is called; else with the kernel that calls it.
+        True: it is optimised by itself and then inlined wherever it is called. False: it is optimised with
+        the kernel that calls it.
     counted
-        Whether references to arrays are. They need not be in a part that makes no arrays and keeps none of
-        those it is given, nor do parts that it calls. Else these are two calls for each array in every part
-        with a loop, a fifth of the time of a round of the simplex machine.
+        Whether references to arrays are counted. They need not be if neither the part nor parts that it calls
+        make arrays or keep any that they get. Counting takes two calls for each array in every part with a
+        loop, a fifth of the time of a round of the simplex machine.
     error_model
-        Of divisions: "python" raises if the divisor is 0, "numpy" does not.
+        What divisions do if the divisor is 0: "python" raises, "numpy" does not.
     """
     # an ingredient of kernels, see `ingredients`
     way = {"optimised": optimised, "counted": counted, "error_model": error_model}
@@ -88,19 +89,21 @@ def kernel_part(
 
 
 inlined = partial(kernel_part, optimised=True, error_model="numpy")
-"""How a rule of a hot loop is compiled: into the loop that calls it, with divisions that do not raise (no
-divisor is ever 0 there). Around a call that stays a call or could raise, numba counts references to arrays:
-two atomic operations, about 10 ns, in every round, even if the call is on a branch that is hardly ever taken.
-Optimised before they are inlined, rules make replays a third faster."""
+"""The decorator for rules of hot loops: they are inlined into the loop that calls them, and their divisions
+do not raise (no divisor is ever 0 there). Around a call that is not inlined or could raise, numba counts
+references to arrays: two atomic operations, about 10 ns, in every round, even if the call is on a branch that
+is hardly ever taken. Rules that are optimised before they are inlined make replays a third faster."""
 
 uncounted = partial(kernel_part, counted=False, error_model="numpy")
-"""The same for what is large or seldom needed: it stands once in a loop, however often it is called."""
+"""The decorator for parts that are large or seldom needed: a loop has such a part once, however often it
+calls it."""
 
 
 def compiled_as(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorates what kernels call in place of a plain function, which the interpreter runs.
+    """The decorator for a function that kernels call in place of a plain one, which the interpreter runs.
 
-    For bits and integers of 64 bits, which Python has no quick words for. Both answer the same.
+    It is for bits and integers of 64 bits, for which Python has no quick words. Both functions must give the
+    same results.
     """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,7 +123,7 @@ def compiled_as(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Cal
 def entry_point(kernel: Any, *types: Any) -> Callable[..., Any]:
     """A kernel for one choice of types of arguments, so that numba need not choose at every call.
 
-    They are named and compiled now; if none are, those of the first call count.
+    If types are named, the kernel is compiled for them now; if none are, those of the first call count.
     """
     if not hasattr(kernel, "compile"):
         return kernel
@@ -137,9 +140,9 @@ def entry_point(kernel: Any, *types: Any) -> Callable[..., Any]:
 
 
 def address_of(kernel: Any, signature: Any) -> Any:
-    """Where the machine code of a kernel with this signature begins, for `instructions.called`.
+    """The address of a kernel's machine code for this signature, for `instructions.called`.
 
-    The kernel must live as long as the address. Where nothing is compiled it is the function itself.
+    The kernel must live as long as the address. If nothing is compiled it is the function itself.
     """
     if not hasattr(kernel, "compile"):
         return kernel
@@ -151,8 +154,9 @@ def address_of(kernel: Any, signature: Any) -> Any:
 def namespace(kind: type[Kind], **entries: Any) -> type[Kind]:
     """A class that has these entries, under the names that `kind` declares; no objects are made of it.
 
-    An object may hold it without holding numba: river measures an object by a walk over all references from
-    it, which stops at classes and would go on from a dispatcher, or from a tuple of them, into all of numba.
+    An object that holds it does not refer to numba. River measures an object by following all references from
+    it. It stops at classes, while from a dispatcher, or from a tuple of them, it would go on into all of
+    numba.
     """
     held = {name: staticmethod(x) if hasattr(type(x), "__get__") else x for name, x in entries.items()}
     return type(kind.__name__, (kind,), {"__doc__": kind.__doc__, "__slots__": (), **held})

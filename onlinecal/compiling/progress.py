@@ -1,4 +1,4 @@
-"""What is compiled, while it is compiled: counted for those who ask, told on stderr when it takes long."""
+"""The progress of compiling: loops are counted, and a line on stderr says if compiling takes long."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from numba.core import event
 from onlinecal.compiling.folder import kept_in
 from onlinecal.compiling.ingredients import PACKAGES
 
-LONG = 1.0
-"""Seconds of compiling after which people are told."""
+QUIET_SECONDS = 1.0
+"""People are told after so many seconds of compiling."""
 
 
 @dataclass
 class Compiled:
-    """Loops compiled so far, by this process or those it was told of, and the seconds that took."""
+    """Loops compiled so far, by this process and by others that were added, and the seconds that it took."""
 
     loops: int = 0
     seconds: float = 0.0
@@ -34,7 +34,7 @@ class Compiled:
 
     @property
     def notice(self) -> str | None:
-        """One line for people, None if there is nothing to tell."""
+        """One line for people, or None if nothing was compiled."""
         if self.loops == 0:
             return None
         noun = "1 loop" if self.loops == 1 else f"{self.loops} loops"
@@ -42,7 +42,7 @@ class Compiled:
 
 
 class Listener(event.Listener):
-    """Hears of what is compiled, but not of the functions that it calls, which are compiled meanwhile."""
+    """Listens to numba's compiling; functions that are compiled for a kernel count as parts of it."""
 
     def __init__(self) -> None:
         self.depth, self.begin = 0, 0.0
@@ -52,20 +52,20 @@ class Listener(event.Listener):
         self.timer: threading.Timer | None = None
 
     def on_start(self, event: Any) -> None:
-        """A function begins to be compiled: people are told if that takes long, once for each package."""
+        """Start a timer, since a function begins to be compiled: people are told once for each package."""
         self.depth += 1
         if self.depth > 1:
             return
         self.begin, package = time.perf_counter(), _package(event)
         if package.split(".")[0] in PACKAGES and package not in self.told:
-            self.timer = threading.Timer(max(0.0, LONG - self.spent[package]), self.tell, (package,))
+            self.timer = threading.Timer(max(0.0, QUIET_SECONDS - self.spent[package]), self.tell, (package,))
             self.timer.daemon = True
-            # at the end of the interpreter, or of the threads that there may be, none can be started
+            # no thread can be started while the interpreter ends, or if there are too many
             with suppress(RuntimeError):
                 self.timer.start()
 
     def on_end(self, event: Any) -> None:
-        """It is done, or has failed."""
+        """Count the function, which is compiled or has failed, and stop the timer."""
         self.depth -= 1
         if self.depth == 0:
             seconds = time.perf_counter() - self.begin
@@ -75,22 +75,22 @@ class Listener(event.Listener):
             if self.timer is not None:
                 self.timer.cancel()
                 self.timer = None
-        # an interrupt can have come before it was heard to begin
+        # an interrupt may have come before `on_start`
         self.depth = max(0, self.depth)
 
     def tell(self, package: str) -> None:
-        """Say on stderr what is compiled, and where that will be found again."""
+        """Say on stderr what is compiled, and where it is kept."""
         self.told.add(package)
         kept = kept_in()
         where = "once for this process" if kept is None else f"once (kept in {kept})"
-        # nobody may be there to read it
+        # stderr may be closed or missing
         with suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"onlinecal: compiling {package}, {where}\n")
             sys.stderr.flush()
 
 
 def _package(event: Any) -> str:
-    """What the compiled function belongs to: "onlinecal.measures"; a console's have no module."""
+    """The package of the compiled function, such as "onlinecal.measures"; a console's functions have none."""
     return ".".join(str(event.data["dispatcher"].py_func.__module__).split(".")[:2])
 
 

@@ -16,11 +16,11 @@ import numpy as np
 from onlinecal import AlmostOneStepAhead
 from onlinecal.compiling import beginning, counting, filling
 
-beginning.LOADING = beginning.PATIENCE = beginning.AGAIN = 1e-3
+beginning.LOAD_AFTER = beginning.CHILD_AFTER = beginning.LOOKS_APART = 1e-3
 OUTCOMES = np.random.default_rng(0).integers(0, 2, 10**6).tolist()
 forecaster = AlmostOneStepAhead(n_cells=4)
 for each in beginning.BEGINNINGS.values():
-    each.next_look = beginning.LOADING
+    each.next_look = beginning.LOAD_AFTER
 
 
 def is_interpreted():

@@ -33,7 +33,7 @@ def compile_for(listener, dispatcher, told):
 
 
 def test_long_compiling_is_told_once_a_package(listener, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(progress, "LONG", 0.0)
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)
     for dispatcher in (maximal_intervals, _fill_nearest, maximal_intervals):
         compile_for(listener, dispatcher, told=True)
     where = f"once (kept in {tmp_path / 'onlinecal'})"
@@ -46,7 +46,7 @@ def test_long_compiling_is_told_once_a_package(listener, capsys, tmp_path, monke
 
 
 def test_short_compiling_adds_up(listener, capsys, monkeypatch):
-    monkeypatch.setattr(progress, "LONG", 1.0)
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 1.0)
     waits = [compile_for(listener, maximal_intervals, told=False) for _ in range(3)]
     assert waits == pytest.approx([1.0, 0.75, 0.5], abs=0.1)
     assert capsys.readouterr() == ("", "")
