@@ -52,7 +52,7 @@ class BatchClassifier(base.MiniBatchClassifier):
         Rows that get an empty answer have none. X and errors are those of `predict_proba_many`.
         """
         answers = self._answers_of(check_frame(X), **kwargs)
-        return labels_like(X, [max(one, key=one.__getitem__) if one else None for one in answers])
+        return labels_like(X, [max(answer, key=answer.__getitem__) if answer else None for answer in answers])
 
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
         """Settle the forecasts made for these rows, then let the model learn them.

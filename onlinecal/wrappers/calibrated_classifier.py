@@ -147,9 +147,9 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ScikitLearnFace, Classi
     """
 
     _weights: Floats | None = None
-    """By how much the model's probabilities are multiplied, where a prior is put right."""
+    """Factors of the model's probabilities, if a prior is put right."""
     _is_one_sided = True
-    """Whether all settled rounds had the positive label, as where silence means the other one."""
+    """Whether all settled rounds had the positive label, as if silence meant the other one."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ScikitLearnFace, Classi
 
     def _settle(self, read: Label) -> None:
         if self._moments is not None:
-            # the number of this round, which counts afterwards
+            # this round's number: `n_rounds` counts it once it is settled
             self._moments.now = self.n_rounds + 1
         if read in self._labels.known:
             self._plan.here.settle(read)

@@ -62,22 +62,22 @@ def check_models(number: int, name: str) -> None:
 
 def read_columns(columns: Any) -> tuple[list[Any], Floats]:
     """The models' names and their probabilities, shape (T, N), NaN where they are missing."""
-    given = columns_of(columns)
-    if given is None:
+    by_name = columns_of(columns)
+    if by_name is None:
         table = as_array(columns, "columns", "a mapping, a DataFrame or an array of shape (T, N)")
         if table.ndim != 2:
             raise ValueError(
                 f"columns must be a mapping, a DataFrame or an array of shape (T, N), got shape {table.shape}"
             )
-        given = dict(enumerate(table.T))
-    check_models(len(given), "columns")
-    first, *others = given
+        by_name = dict(enumerate(table.T))
+    check_models(len(by_name), "columns")
+    first, *others = by_name
     for other in others:
-        check_same_index(given[first], given[other], f"columns {first!r} and {other!r}")
-    numbers = {name: _numbers(name, values) for name, values in given.items()}
+        check_same_index(by_name[first], by_name[other], f"columns {first!r} and {other!r}")
+    numbers = {name: _numbers(name, values) for name, values in by_name.items()}
     first, *_ = numbers
-    for name, one in numbers.items():
-        check_same_length(numbers[first], one, f"columns {first!r} and {name!r}")
+    for name, column in numbers.items():
+        check_same_length(numbers[first], column, f"columns {first!r} and {name!r}")
     return list(numbers), np.column_stack(list(numbers.values()))
 
 
@@ -149,9 +149,9 @@ class CombinedReport(ProvenReport):
 
     def _table(self) -> Table:
         rows = []
-        for name, one in self.models.items():
-            scores = [f"{score:.4f}" for score in (one.brier_in, one.brier_alone, one.brier_out)]
-            rows.append((str(name), f"{one.n_rounds:,}", *scores, f"{one.weight:.2f}"))
+        for name, model in self.models.items():
+            scores = [f"{score:.4f}" for score in (model.brier_in, model.brier_alone, model.brier_out)]
+            rows.append((str(name), f"{model.n_rounds:,}", *scores, f"{model.weight:.2f}"))
         rows.append(("all together", f"{self.n_rounds:,}", "", "", f"{self.brier_out:.4f}", ""))
         title = f"{len(self.models)} models combined: Brier scores in the rows in which each spoke"
         n = self.n_rounds
@@ -269,8 +269,8 @@ def combine_forecasts(
     docs/theory.md, section 6, Theorem 17g.
     """
     for name, column in {"outcomes": outcomes, "settled_at": settled_at, "times": times}.items():
-        for told in columns.values() if isinstance(columns, Mapping) else [columns]:
-            check_same_index(told, column, f"columns and {name}")
+        for probabilities in columns.values() if isinstance(columns, Mapping) else [columns]:
+            check_same_index(probabilities, column, f"columns and {name}")
     names, table = read_columns(columns)
     y = check_outcomes(outcomes)
     check_same_length(table, y, "columns and outcomes")
@@ -304,8 +304,8 @@ def combine_forecasts(
         projection.certificate,
         projection.guarantee,
     )
-    told = like(outcomes, out)
-    return CombinedForecasts(told, weights, names, running, projection.guarantee, report)
+    probabilities = like(outcomes, out)
+    return CombinedForecasts(probabilities, weights, names, running, projection.guarantee, report)
 
 
 class Mixture(Restored):
@@ -342,10 +342,9 @@ class Mixture(Restored):
 
     def weights(self) -> list[float]:
         """How much each model counted in the forecast that is here."""
-        found = np.empty(self.n_models)
-        combining.weights_of(self.state, found)
-        weights: list[float] = found.tolist()
-        return weights
+        weights = np.empty(self.n_models)
+        combining.weights_of(self.state, weights)
+        return [float(weight) for weight in weights]
 
 
 class CombinedForecast(NamedTuple):
@@ -504,12 +503,16 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
 
         It is one of exactly the answers that were given, as probabilities of the positive label.
         """
-        return self._n_surprises + in_turn(one.projection.certificate for one in self._mixtures.values())
+        return self._n_surprises + in_turn(
+            mixture.projection.certificate for mixture in self._mixtures.values()
+        )
 
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the labels."""
-        return self._n_surprises + in_turn(one.projection.guarantee for one in self._mixtures.values())
+        return self._n_surprises + in_turn(
+            mixture.projection.guarantee for mixture in self._mixtures.values()
+        )
 
     def _mixture(self, event: Label) -> Mixture:
         if event not in self._mixtures:
@@ -574,5 +577,5 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
             self._mixture(forecast.event).present(forecast.ticket)
 
     def _note_late(self, others: int) -> None:
-        for one in self._mixtures.values():
-            one.projection.note_late(others)
+        for mixture in self._mixtures.values():
+            mixture.projection.note_late(others)

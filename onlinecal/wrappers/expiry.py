@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Patience(NamedTuple):
-    """How long forecasts wait for their labels; after that `label` settles them, or they are given up.
+    """How long forecasts wait for their labels. After that `label` settles them, or they are given up.
 
     `moment` is the name of the feature that says when a forecast is made, or a function of all features;
     None: the number of the forecast.
@@ -32,10 +32,10 @@ class Patience(NamedTuple):
             return 0 if now is None else now + 1
         got = "none"
         try:
-            found = self.moment(x) if callable(self.moment) else x[self.moment]
-            got = f"one of type {type(found).__name__}"
-            _ = found - found > self.after  # a TypeError, if these do not go together
-            return found if now is None else max(now, found)
+            moment = self.moment(x) if callable(self.moment) else x[self.moment]
+            got = f"one of type {type(moment).__name__}"
+            _ = moment - moment > self.after  # a TypeError if these do not go together
+            return moment if now is None else max(now, moment)
         except (KeyError, TypeError) as error:
             raise ValueError(
                 f"x must have a moment, {self.moment!r}, in units of expire_after={self.after!r}, got {got}"
@@ -119,14 +119,14 @@ class DatedForecasts(WaitingForecasts):
 
 
 class ExpiringRounds(LateRounds[T]):
-    """Rounds that wait for their labels for so long only, see `Patience`; without it for ever."""
+    """Rounds that expire: they wait for their labels as long as `Patience` says, without one for ever."""
 
     _patience: Patience | None = None
     _n_expired = 0
     _waiting: Any
 
     def _limit(self, patience: Patience) -> None:
-        """Let all rounds to come wait for so long."""
+        """Let the rounds to come expire."""
         self._patience = patience
         self._waiting = DatedForecasts(WrappedForecast, self.most_waiting)
         self._keeps_labels = patience.label is not NOTHING

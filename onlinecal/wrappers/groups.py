@@ -193,8 +193,8 @@ class SharedForecaster(Restored):
         """By group."""
         biases, m = math.sqrt(self._square * (self.scale - 1)), self.scale
         return {
-            name: Account(one.rounds, one.moved + sum(map(abs, one.biases)) / m, one.reserve + biases)
-            for name, one in self.groups.items()
+            name: Account(group.rounds, group.moved + sum(map(abs, group.biases)) / m, group.reserve + biases)
+            for name, group in self.groups.items()
         }
 
     def _nearest(self, members: Members, hint: float) -> int:
@@ -203,7 +203,7 @@ class SharedForecaster(Restored):
         start = min(int(hint * m), m - 1)
         for away in range(m):
             sides = {max(start - away, 0), min(start + away, m - 1)}
-            for lower in sorted(sides, key=lambda one: (max(hint - (one + 1) / m, one / m - hint), one)):
+            for lower in sorted(sides, key=lambda cell: (max(hint - (cell + 1) / m, cell / m - hint), cell)):
                 if self._accepts(members, lower, 0) and self._accepts(members, lower + 1, 1):
                     return lower
         raise AssertionError("the sums of biases admit no cell")
@@ -350,15 +350,15 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         """By group: rounds that no forecaster was asked about, since a single label was known, or in vain."""
 
     def _forecaster(self, event: Label) -> AtomForecaster | SharedForecaster:
-        found = self._forecasters.get(event)
-        if found is None:
+        forecaster = self._forecasters.get(event)
+        if forecaster is None:
             known = len(self.groups) if isinstance(self.groups, Mapping) else None
             if self.scheme == "atoms":
-                found = AtomForecaster(self.slack, self.report, self.horizon, self.n_atoms or known)
+                forecaster = AtomForecaster(self.slack, self.report, self.horizon, self.n_atoms or known)
             else:
-                found = SharedForecaster(self.slack, self.report, self.horizon, len(self.groups))
-            self._forecasters[event] = found
-        return found
+                forecaster = SharedForecaster(self.slack, self.report, self.horizon, len(self.groups))
+            self._forecasters[event] = forecaster
+        return forecaster
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -436,17 +436,17 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     @property
     def rounds(self) -> dict[str, int]:
         """Settled rounds of each group that has been asked about, and of everyone."""
-        return {name: one.rounds for name, one in self._accounts().items()}
+        return {name: account.rounds for name, account in self._accounts().items()}
 
     @property
     def certificates(self) -> dict[str, float]:
         """Proven upper bounds on each group's distance to calibration so far, sums over its rounds."""
-        return {name: one.certificate for name, one in self._accounts().items()}
+        return {name: account.certificate for name, account in self._accounts().items()}
 
     @property
     def guarantees(self) -> dict[str, float]:
         """What each group's certificate cannot exceed, whatever the labels."""
-        return {name: one.guarantee for name, one in self._accounts().items()}
+        return {name: account.guarantee for name, account in self._accounts().items()}
 
     @property
     def certificate(self) -> float:

@@ -88,7 +88,7 @@ class Labels:
         elif len(came) == 2:
             self.positive = max(came, key=_order) if all(map(_is_number, came)) else came[0]
             self.pair = (came[1], came[0]) if self.positive == came[0] else (came[0], came[1])
-        self.known = {one: int(one == self.positive) for one in came}
+        self.known = {known: int(known == self.positive) for known in came}
         self._by_text = {}
         self._settle_names()
 
@@ -114,18 +114,18 @@ class Labels:
         if all(map(_is_boolean, answer)) and len(known) <= 2 and all(map(_is_plain_number, known)):
             sides = self._sides()
             return {sides[bool(name)]: p for name, p in answer.items()} if sides else {}
-        found: dict[Label, float] = {}
+        by_label: dict[Label, float] = {}
         for name, p in answer.items():
             label = name if name in known else self._label_like(name)
             if label in known or not self.declared:
                 # a model that has learnt from rows and from batches names a label in two ways
-                found[label] = found[label] + p if label in found else p
-        if len(known) > 1 and not self._strange and not known.keys() & found.keys():
+                by_label[label] = by_label[label] + p if label in by_label else p
+        if len(known) > 1 and not self._strange and not known.keys() & by_label.keys():
             self._strange = True
             said, came = (", ".join(map(repr, labels)) for labels in (answer, known))
             text = f"labels {said}, and none of them has come; those that have are {came}"
             warn_of([f"classifier answers with the {text}"])
-        return found
+        return by_label
 
     def _sides(self) -> dict[bool, Label] | None:
         """Which numbers False and True stand for; None if that is not known yet."""
@@ -278,7 +278,7 @@ def completed(masses: Floats, hints: Floats) -> Floats:
 
     No distribution is nearer to the masses in l1: what is moved in all is how far their sum is from 1.
     """
-    found = np.empty_like(masses)
+    answers = np.empty_like(masses)
     for row in range(len(masses)):
         sum_of_masses, way = 0.0, 0.0
         for mass in masses[row]:
@@ -289,12 +289,12 @@ def completed(masses: Floats, hints: Floats) -> Floats:
         for i in range(masses.shape[1]):
             towards = max((hints[row, i] - masses[row, i]) * missing, 0.0)
             if way > 0.0:
-                found[row, i] = max(masses[row, i] + missing * (towards / way), 0.0)
+                answers[row, i] = max(masses[row, i] + missing * (towards / way), 0.0)
             elif sum_of_masses > 0.0:
-                found[row, i] = masses[row, i] / sum_of_masses
+                answers[row, i] = masses[row, i] / sum_of_masses
             else:
-                found[row, i] = 1.0 / masses.shape[1]
-    return found
+                answers[row, i] = 1.0 / masses.shape[1]
+    return answers
 
 
 def prior_weights(prior: Prior, classes: Sequence[Hashable]) -> Floats:
@@ -314,24 +314,24 @@ def prior_weights(prior: Prior, classes: Sequence[Hashable]) -> Floats:
             "prior must be a pair, base rates in the table that the model was trained on and in the stream, "
             f"as (0.5, 0.01), got {shown(prior)}"
         )
-    trained, actual = (_shares(one, f"prior[{place}]", classes) for place, one in enumerate(prior))
+    trained, actual = (_shares(rates, f"prior[{place}]", classes) for place, rates in enumerate(prior))
     return actual / trained
 
 
-def _shares(given: Any, name: str, classes: Sequence[Hashable]) -> Floats:
+def _shares(rates: Any, name: str, classes: Sequence[Hashable]) -> Floats:
     """The shares of the classes, shape (k,), all above 0, with sum 1."""
-    if isinstance(given, Real) and len(classes) == 2:
-        share = check_open_unit(given, name)
+    if isinstance(rates, Real) and len(classes) == 2:
+        share = check_open_unit(rates, name)
         return np.array([1.0 - share, share])
-    if not isinstance(given, Mapping):
+    if not isinstance(rates, Mapping):
         number = "or the share of the second of two" if len(classes) == 2 else f"of {len(classes)}"
-        raise ValueError(f"{name} must be a dict with the share of each class, {number}, got {shown(given)}")
-    for label in given:
+        raise ValueError(f"{name} must be a dict with the share of each class, {number}, got {shown(rates)}")
+    for label in rates:
         class_of(label, dict.fromkeys(classes, 0), name)
-    missing = [label for label in classes if label not in given]
+    missing = [label for label in classes if label not in rates]
     if missing:
         raise ValueError(f"{name} must have a share of each class, got none of {missing[0]!r}")
-    shares = np.array([check_open_unit(given[label], f"{name} of {label!r}") for label in classes])
+    shares = np.array([check_open_unit(rates[label], f"{name} of {label!r}") for label in classes])
     if abs(shares.sum() - 1.0) > ROW_TOLERANCE:
         raise ValueError(f"{name} must have shares with sum 1, got {shares.sum():g}")
     return shares / shares.sum()
@@ -352,5 +352,5 @@ def corrected(answer: Mapping[Label, float], labels: Labels, weights: Floats) ->
     said = [answer.get(label, 0.0) for label in labels.known]
     if labels.pair is not None:
         said[1] = labels.probability(labels.pair[1], answer)
-    row = np.array([[min(max(one, 0.0), 1.0) for one in said]])
+    row = np.array([[min(max(p, 0.0), 1.0) for p in said]])
     return dict(zip(labels.known, corrected_rows(row, weights)[0].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Late labels: each settles the forecast that was given for it, found by a token or by equal features."""
+"""Rounds: a forecast is given, waits for its label if that is late, and is settled by it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from onlinecal.wrappers.waiting import NOTHING, WaitingForecasts, features_key
 T = TypeVar("T")
 
 MOST_WAITING = 1_000_000
-"""By default. A forecast of two labels takes about 1.1 KB, one of ten labels one by one 3.4 KB."""
+"""So many forecasts may wait by default. One takes 1.1 KB for two labels, 3.4 KB for ten one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrappedForecast(Shown):
-    """What a wrapper announced in one round, to be settled by `observe`.
+    """The token of what a wrapper announced in one round; `observe` settles it.
 
     Attributes
     ----------
@@ -44,11 +44,12 @@ class WrappedForecast(Shown):
 
 
 class LateRounds(UnaskedLabels, Restored, Generic[T]):
-    """A wrapper that has at most one open round, that of the features it was asked about last.
+    """A wrapper with at most one open round: that of the features which it was asked about last.
 
-    When it is asked about others, the open round waits. A label settles the oldest round that waits for equal
-    features, or that of its token, which stands for the features then. A subclass calls `_open` before it
-    forecasts, or does the same itself where a call costs too much.
+    When it is asked about others, the open round waits (`_put_aside`). A label settles the open round or one
+    that waits, which is put back in its place before (`_bring_back`). A token stands for the features of its
+    round. A subclass calls `_open` before it forecasts; it says how a round is charged (`_settle`), taken
+    out to wait (`_take`) and put back (`_present`).
     """
 
     # of the class until they are needed: with more than 30 attributes each instance takes much more room
@@ -134,13 +135,13 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         """
         self._waiting.check(forecast)
         if self._is_open(forecast):
-            found = self._taken_out()
+            kept = self._taken_out()
         else:
-            place, found = self._waiting.find(forecast)
+            place, kept = self._waiting.find(forecast)
             if place is not None:
                 self._waiting.remove(place)
-        if found is not None:
-            self._give_up(found)
+        if kept is not None:
+            self._give_up(kept)
         self._waiting.close(forecast)
         self._n_withdrawn += 1
 
@@ -199,12 +200,12 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
 
     @abstractmethod
     def _read(self, y: Any) -> Any:
-        """What a label or target is to `_settle`; ValueError if it is none. Nothing is noted of it yet."""
+        """A label or target as `_settle` takes it; ValueError if it is none. Nothing is noted of it yet."""
 
     def _take(self) -> T | None:
         """The forecast of the round that is here, to wait for its label; None if nothing was forecast."""
-        found, self._here = self._here, None
-        return found
+        forecast, self._here = self._here, None
+        return forecast
 
     def _present(self, forecast: T) -> None:
         """Put a forecast that waited back in its place."""
@@ -218,23 +219,20 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         """What the model says now of features that no forecast waits for."""
 
     def _learn_alone(self, said: Any, read: Any) -> None:
-        """Learn what there is to learn from a label without its forecast, and from what the model said.
-
-        None: it said nothing.
-        """
+        """Learn from a label without its forecast, and from what the model said, None for nothing."""
 
     @abstractmethod
     def _teach(self, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         """Let the model learn."""
 
     def _give_up(self, forecast: T) -> None:
-        """A forecast that waited will never be settled."""
+        """Note that a forecast that waited will never be settled."""
 
     def _note_late(self, others: int) -> None:
         """Take into the guarantees that so many other forecasts were open at once."""
 
     def _put_aside(self) -> None:
-        """Let the open round, if there is one, wait for a late label."""
+        """Let the open round wait for a late label, if there is one."""
         if self._features is not NOTHING:
             forecast = None if self._is_empty else self._take()
             given_up = self._waiting.add(self._features, forecast)
@@ -264,7 +262,7 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         self._put_aside()
         waiting = len(self._waiting)
         if waiting > self._most_open:
-            # what begins later is told when the first forecast that waited comes back
+            # forecasters that begin later are told by `_bring_back`
             self._most_open = waiting
             self._note_late(waiting)
             if waiting == MANY_WAITING:

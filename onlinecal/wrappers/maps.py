@@ -67,7 +67,9 @@ class MappedClassifier(ClassifierWrapper):
         if len(known) > 2:
             answer = self._labels.named(answer)
             labels = dict.fromkeys([*answer, *known])
-            return normalised({one: self._map(one).apply(within(answer.get(one, 0.0))) for one in labels})
+            return normalised(
+                {label: self._map(label).apply(within(answer.get(label, 0.0))) for label in labels}
+            )
         names, event, p = self._labels.question(answer)
         if len(names) < 2:
             return dict.fromkeys(names, 1.0)
@@ -83,8 +85,8 @@ class MappedClassifier(ClassifierWrapper):
         known = self._labels.known
         if len(known) > 2:
             answer = self._labels.named(said)
-            for one in known:
-                self._map(one).learn(within(answer.get(one, 0.0)), int(label == one))
+            for name in known:
+                self._map(name).learn(within(answer.get(name, 0.0)), int(label == name))
             return
         _, event, p = self._labels.question(said)
         self._map(event).learn(within(p), int(label == event))
@@ -268,7 +270,9 @@ class Refitted(ClassifierWrapper, Generic[R]):
     def _of_labels(self, said: Answer) -> Answer:
         """What is said, without names that turned out to stand for other labels."""
         labels = self._labels
-        kept = {one: p for one, p in said.items() if one in labels.known or one in labels.named({one: p})}
+        kept = {
+            name: p for name, p in said.items() if name in labels.known or name in labels.named({name: p})
+        }
         return said if len(kept) == len(said) else normalised(kept)
 
     def _vector(self, answer: Answer) -> Floats:

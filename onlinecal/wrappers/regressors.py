@@ -56,8 +56,8 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
         return announced
 
     def _give_up(self, forecast: Announced) -> None:
-        for one, token in zip(self._forecasters, forecast[0], strict=True):
-            one.withdraw(token)
+        for forecaster, token in zip(self._forecasters, forecast[0], strict=True):
+            forecaster.withdraw(token)
 
     def _teach(self, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         self.regressor.learn_one(x, y, **kwargs)
@@ -307,7 +307,8 @@ class CalibratedDistribution(RegressorWrapper):
         mean = forecast_of(self.regressor, x, kwargs)
         self._begin(x)
         hints = (self._hint(q, mean) for q in self.thresholds)
-        tokens = [one.forecast(hint) for one, hint in zip(self._forecasters, hints, strict=True)]
+        pairs = zip(self._forecasters, hints, strict=True)
+        tokens = [forecaster.forecast(hint) for forecaster, hint in pairs]
         self._here = tokens, mean
         return dict(zip(self.thresholds, sorted(token.probability for token in tokens), strict=True))
 
@@ -341,12 +342,12 @@ class CalibratedDistribution(RegressorWrapper):
     @property
     def certificates(self) -> dict[float, float]:
         """A proven upper bound on each threshold's distance to calibration so far, sums over rounds."""
-        return self._with_moved(one.certificate for one in self._forecasters)
+        return self._with_moved(forecaster.certificate for forecaster in self._forecasters)
 
     @property
     def guarantees(self) -> dict[float, float]:
         """What each certificate cannot exceed, whatever the targets; `moved` is in it as it was so far."""
-        return self._with_moved(one.guarantee for one in self._forecasters)
+        return self._with_moved(forecaster.guarantee for forecaster in self._forecasters)
 
     @property
     def moved(self) -> dict[float, float]:

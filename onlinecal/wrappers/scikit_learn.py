@@ -35,9 +35,9 @@ class ScikitLearnFace(BatchClassifier):
                 f"this {type(self).__name__} does not know its classes: give it classes=[...], or partial_fit"
             )
         labels = list(self._labels.known)
-        found = np.array(labels)
+        array = np.array(labels)
         # labels of several kinds, and tuples, would become texts and a table
-        return found if found.tolist() == labels else np.fromiter(labels, object, len(labels))
+        return array if array.tolist() == labels else np.fromiter(labels, object, len(labels))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Settle the forecasts made for these rows, then let the model learn them; itself.
@@ -97,8 +97,8 @@ class ScikitLearnFace(BatchClassifier):
         elif self.n_rounds or self._labels.known:
             raise ValueError(f"classes must be given before the first label, got {list(classes)} after it")
         else:
-            given = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-            self.__init__(**{**given, "classes": list(classes)})  # type: ignore[misc]
+            parameters = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+            self.__init__(**{**parameters, "classes": list(classes)})  # type: ignore[misc]
 
 
 def as_table(X: Any) -> Any:

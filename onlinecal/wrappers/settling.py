@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from datetime import date, timedelta
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +16,6 @@ from onlinecal.tables.columns import check_keys, check_same_length, check_vector
 from onlinecal.tables.frames import missing_in, objects_of
 from onlinecal.tables.times import Times, in_time, read_times, row_numbers
 from onlinecal.texts import shown
-
-if TYPE_CHECKING:
-    pass
 
 
 class Settling(NamedTuple):
@@ -54,7 +51,7 @@ def missing_of(outcomes: Any) -> tuple[Any, NDArray[np.bool_] | None]:
     if isinstance(outcomes, list | tuple):
         # of texts and None numpy would make texts
         values: Any = objects_of(outcomes, "outcomes")
-        missing = np.fromiter((one is None for one in values), bool, len(values))
+        missing = np.fromiter((value is None for value in values), bool, len(values))
     else:
         values = check_vector(outcomes, "outcomes")
         missing = missing_in(values)
@@ -64,8 +61,9 @@ def missing_of(outcomes: Any) -> tuple[Any, NDArray[np.bool_] | None]:
 def completed(outcomes: Any, missing: NDArray[np.bool_], instead: Any) -> Any:
     """Outcomes with one of those that came, or else `instead`, in place of each that is missing."""
     if isinstance(outcomes, list):
-        came = next((one for one, gone in zip(outcomes, missing, strict=True) if not gone), instead)
-        return [came if gone else one for one, gone in zip(outcomes, missing, strict=True)]
+        pairs = list(zip(outcomes, missing, strict=True))
+        came = next((outcome for outcome, is_missing in pairs if not is_missing), instead)
+        return [came if is_missing else outcome for outcome, is_missing in pairs]
     values = outcomes.copy()
     values[missing] = instead if missing.all() else values[~missing][0]
     return values
@@ -102,14 +100,14 @@ def settling_of(
         columns.append(_due_times(due, made, length))
     # of an outcome that is missing, `settled_at` need not say anything
     wanted = None if settled_at is None else came
-    own, *told = in_time(columns, made, "give the times of the forecasts as times=", wanted)
-    settles = own if settled_at is None else told[0]
+    own, *later = in_time(columns, made, "give the times of the forecasts as times=", wanted)
+    settles = own if settled_at is None else later[0]
     known = rows + 1 if settled_at is None else np.searchsorted(own, settles, side="right")
     waits, silent = came, nowhere
     if due is not None:
         now = max(own[-1], settles[came].max(initial=own[-1]))
-        in_due_time = came & (settles <= told[-1])
-        settles = told[-1]
+        in_due_time = came & (settles <= later[-1])
+        settles = later[-1]
         known = np.searchsorted(own, settles, side="right")
         waits, came = ~nowhere, settles < now
         silent = came & ~in_due_time
@@ -128,14 +126,14 @@ def groups_of(groups: ArrayLike | None, settling: Settling) -> list[Group]:
     """The streams among the rows, in the order in which they begin."""
     length = len(settling.waits)
     keys, of_row = ({None: 0}, np.zeros(length, np.int64)) if groups is None else _numbered(groups, length)
-    number, found = len(keys), []
+    number, streams = len(keys), []
     rows_by_key = _split(np.arange(length), of_row, number)
     settled_by_key = _split(np.arange(len(settling.rows)), of_row[settling.rows], number)
     for key, rows, places in zip(keys, rows_by_key, settled_by_key, strict=True):
         order, known = np.searchsorted(rows, settling.rows[places]), settling.known[places]
         schedule = Schedule(order, np.searchsorted(rows, known), settling.waits[rows])
-        found.append(Group(key, rows, schedule, known))
-    return found
+        streams.append(Group(key, rows, schedule, known))
+    return streams
 
 
 def _split(values: Ints, numbers: Ints, count: int) -> list[Ints]:

@@ -43,7 +43,7 @@ from onlinecal.wrappers.strategies.choice import (
 from onlinecal.wrappers.strategies.strategy import Settings, Strategy
 
 
-class Given(NamedTuple):
+class ReadStream(NamedTuple):
     """Probabilities of classes, shape (T, k), numbers of those that came, (T,), and the classes' names."""
 
     table: Floats
@@ -57,23 +57,23 @@ class Given(NamedTuple):
     """The number of the outcome that silence means."""
 
 
-def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> Given:
+def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> ReadStream:
     """Probabilities and outcomes of the same rows; ValueError names what is none, and its row.
 
     `absent` is the outcome that silence means, None: the first class.
     """
     outcomes, missing = missing_of(outcomes)
-    given = as_array(probabilities, "probabilities", "a column or a table", "a flat sequence or a table")
-    if given.ndim != 2:
-        p = check_probabilities(given, "probabilities")
+    array = as_array(probabilities, "probabilities", "a column or a table", "a flat sequence or a table")
+    if array.ndim != 2:
+        p = check_probabilities(array, "probabilities")
         y = check_outcomes(outcomes if missing is None else completed(outcomes, missing, 0))
         check_same_length(p, y, "probabilities and outcomes")
         if absent not in (None, 0, 1):
             raise ValueError(f"absent must be 0 or 1, got {shown(absent)}")
         numbers = y.astype(np.int64)
-        return Given(np.column_stack([1.0 - p, p]), numbers, (0, 1), True, missing, int(absent or 0))
-    classes, numbered = _classes(probabilities, given.shape[1])
-    table = check_probability_rows(given)
+        return ReadStream(np.column_stack([1.0 - p, p]), numbers, (0, 1), True, missing, int(absent or 0))
+    classes, numbered = _classes(probabilities, array.shape[1])
+    table = check_probability_rows(array)
     came = outcomes if missing is None else completed(outcomes, missing, classes[0])
     numbers = _numbers(came, classes, numbered)
     check_same_length(table, numbers, "probabilities and outcomes")
@@ -81,12 +81,12 @@ def read_stream(probabilities: Any, outcomes: Any, absent: Hashable = None) -> G
         silence = 0 if absent is None else int(_numbers([absent], classes, numbered)[0])
     except ValueError:
         raise ValueError(f"absent must be one of the classes {list(classes)}, got {shown(absent)}") from None
-    return Given(table, numbers, classes, False, missing, silence)
+    return ReadStream(table, numbers, classes, False, missing, silence)
 
 
-def _classes(given: Any, k: int) -> tuple[Sequence[Hashable], bool]:
+def _classes(probabilities: Any, k: int) -> tuple[Sequence[Hashable], bool]:
     """What the k columns are called, and whether outcomes may be their numbers, too."""
-    names = names_of(given)
+    names = names_of(probabilities)
     if k < 2:
         flat = "a flat column of those of outcome 1" + (f", df[{names[0]!r}]," if names else "")
         raise ValueError(
@@ -255,7 +255,9 @@ class StreamReport(ProvenReport):
 
     def _shown(self) -> Table:
         table = self._table()
-        groups = [(f"{key}: after", one.brier_out, one.log_loss_out) for key, one in self.groups.items()]
+        groups = [
+            (f"{key}: after", report.brier_out, report.log_loss_out) for key, report in self.groups.items()
+        ]
         notes = [*table.notes]
         if self.norm == OF_ONE:
             bound = self.decision_certificate(JITTER)
@@ -267,7 +269,7 @@ class StreamReport(ProvenReport):
 
 
 def _reports(
-    given: Given,
+    read: ReadStream,
     corrected: Floats | None,
     out: Floats,
     settling: Settling,
@@ -276,33 +278,34 @@ def _reports(
     bounds: Iterable[tuple[float, float]],
 ) -> dict[Any, StreamReport]:
     """Of each stream: its rows, and what is proven of these, its certificate and guarantee."""
-    found, k = {}, given.table.shape[1]
+    reports: dict[Any, StreamReport] = {}
+    k = read.table.shape[1]
     # both classes of a column have the same squared error; it is counted once
-    parts = 2 if given.column else 1
+    parts = 2 if read.column else 1
     ours, theirs = "the recalibrated probabilities", "the given ones"
     for (key, rows), proven in zip(streams.items(), bounds, strict=True):
         settled, silent = rows[settling.settles[rows]], rows[settling.silent[rows]]
-        n, numbers = len(settled), given.numbers[settled]
-        before, after = (_losses(table[settled], numbers, parts) for table in (given.table, out))
+        n, numbers = len(settled), read.numbers[settled]
+        before, after = (_losses(table[settled], numbers, parts) for table in (read.table, out))
         shares = np.bincount(numbers, minlength=k) / max(n, 1)
         brier, log = (shares * (1.0 - shares)).sum() / parts, (shares * log_costs(shares)).sum()
         constant = {BRIER: float(brier) if n else math.nan, LOG_LOSS: float(log) if n else math.nan}
         remarks = []
         if n:
             # where there is nothing to learn, looking for it costs this much: no reason for a warning
-            price = (1 if given.column else k) * 1.5 * math.log(n + 6.0) / n
+            price = (1 if read.column else k) * 1.5 * math.log(n + 6.0) / n
             remarks += input_remarks(ours, theirs, after, before, price)
             remarks += constant_remarks(ours, n, after, constant, k - 1)
         put_right: dict[str, float] = {}
         if corrected is not None:
             put_right = _losses(corrected[settled], numbers, parts)
         if n and corrected is not None:
-            remarks += _prior_remarks(given.table[settled], corrected[settled], shares, given.classes)
+            remarks += _prior_remarks(read.table[settled], corrected[settled], shares, read.classes)
         given_up = len(rows) - int(settling.waits[rows].sum())
         if given_up and constant[BRIER] == 0.0:
             advice = "due= says from when on a row without outcome counts as absent="
             remarks += silence_remarks(n, given_up, advice)
-        found[key] = StreamReport(
+        reports[key] = StreamReport(
             n,
             *(before[BRIER], after[BRIER], constant[BRIER]),
             *(before[LOG_LOSS], after[LOG_LOSS], constant[LOG_LOSS]),
@@ -311,11 +314,11 @@ def _reports(
             tuple(remarks),
             n_open=len(rows) - n,
             n_absent=len(silent),
-            n_expired=len(silent) - (0 if given.missing is None else int(given.missing[silent].sum())),
+            n_expired=len(silent) - (0 if read.missing is None else int(read.missing[silent].sum())),
             brier_corrected=put_right.get(BRIER),
             log_loss_corrected=put_right.get(LOG_LOSS),
         )
-    return found
+    return reports
 
 
 FAR, FAR_OFF = 4.0, 1.25
@@ -485,57 +488,58 @@ def recalibrate_stream(
         raise ValueError(
             f"absent says what silence means from a time on, due, got {shown(absent)} and due=None"
         )
-    given = read_stream(probabilities, outcomes, absent)
-    if due is not None and absent is None and not given.column:
+    read = read_stream(probabilities, outcomes, absent)
+    if due is not None and absent is None and not read.column:
         raise ValueError(
-            f"absent must be one of the classes {list(given.classes)} where due is given, got None"
+            f"absent must be one of the classes {list(read.classes)} where due is given, got None"
         )
     check_settings(slack, 1, strategy, horizon)
     horizon = as_whole(horizon)
-    settings = Settings(Labels(given.classes), slack, 1, horizon)
-    k = len(given.classes)
+    settings = Settings(Labels(read.classes), slack, 1, horizon)
+    k = len(read.classes)
     kind = chosen(strategy, k, lambda name: KINDS[name](settings), None, horizon)
     warn_if_empty(KINDS[kind](settings), k, horizon)
-    if given.column and kind != Binary.name:
+    if read.column and kind != Binary.name:
         raise ValueError(f"strategy {strategy!r} is for probabilities of shape (T, k), got a column of them")
     if kind == Binary.name and k > 2:
         raise ValueError(f"strategy {strategy!r} is for two classes, got a table of {k}")
-    settling = settling_of(len(given.table), given.missing, settled_at, times, due)
-    given = given._replace(numbers=np.where(settling.silent, given.absent, given.numbers))
+    settling = settling_of(len(read.table), read.missing, settled_at, times, due)
+    read = read._replace(numbers=np.where(settling.silent, read.absent, read.numbers))
     parts = groups_of(groups, settling)
-    asked = given
+    asked = read
     if prior is not None:
-        weights = prior_weights(prior, given.classes)
-        asked = given._replace(table=corrected_rows(given.table, weights))
+        weights = prior_weights(prior, read.classes)
+        asked = read._replace(table=corrected_rows(read.table, weights))
 
-    norm = OF_ONE if given.column else KINDS[kind].norm
+    norm = OF_ONE if read.column else KINDS[kind].norm
     out, running, bounds = _played(asked, parts, lambda: KINDS[kind](settings))
     certificate, guarantee = (float(in_turn(each)) for each in zip(*bounds, strict=True))
     streams = {part.key: part.rows for part in parts}
-    reports = partial(_reports, given, None if prior is None else asked.table, out, settling, norm)
+    reports = partial(_reports, read, None if prior is None else asked.table, out, settling, norm)
     report = reports({None: np.arange(len(out))}, [(certificate, guarantee)])[None]
     if settled_at is not None:
         unlearnt = unlearnt_remarks(settling.known, len(out), "settled_at")
         report = replace(report, remarks=(*unlearnt, *report.remarks))
     warn_of(report.remarks)
-    told = like(probabilities, out[:, 1].copy() if given.column else out)
+    recalibrated = like(probabilities, out[:, 1].copy() if read.column else out)
     by_group = None if groups is None else partial(reports, streams, bounds)
-    return RecalibratedStream(told, running, guarantee, report, by_group)
+    return RecalibratedStream(recalibrated, running, guarantee, report, by_group)
 
 
 def _played(
-    given: Given, parts: list[Group], new: Callable[[], Strategy]
+    read: ReadStream, parts: list[Group], new: Callable[[], Strategy]
 ) -> tuple[Floats, Floats, list[tuple[float, float]]]:
     """Forecasts (T, k), running certificates (T,), and by group the certificate and guarantee."""
     bounds = []
-    out, jumps = np.empty_like(given.table), np.zeros(len(given.table), np.longdouble)
+    out, jumps = np.empty_like(read.table), np.zeros(len(read.table), np.longdouble)
     for part in parts:
         strategy = new()
-        tapes = strategy.replay(given.table[part.rows], given.numbers[part.rows], part.schedule)
+        tapes = strategy.replay(read.table[part.rows], read.numbers[part.rows], part.schedule)
         out[part.rows] = tapes.forecasts
         # sums of differences of doubles: in more digits, so that of one group they are its certificates again
         rises = np.diff(tapes.certificates.astype(np.longdouble), prepend=0.0)
         np.add.at(jumps, part.known - 1, rises)
         proven = list(strategy.bounded())
-        bounds.append((in_turn(one.certificate for one in proven), in_turn(one.guarantee for one in proven)))
+        certificate = in_turn(bound.certificate for bound in proven)
+        bounds.append((certificate, in_turn(bound.guarantee for bound in proven)))
     return out, np.cumsum(jumps).astype(np.float64), bounds

@@ -35,21 +35,21 @@ class UnaskedLabels:
         """How many forecasts wait for their label."""
 
     def _note_batch(self) -> None:
-        """Count a batch of labels as one, as regards whether the next label is missed, too."""
+        """Let a batch count as one label when it is asked whether the next label is missed, too."""
         if self._missed is not None and self._missed.n_rounds == self.n_rounds:
             self._missed = self._missed._replace(n_unmatched=self.n_unmatched - 1)
 
     def _refuse_changed_features(self, asked: Any) -> None:
         """ValueError for the second label running that comes after a question with other values.
 
-        A row that nobody asked about may be learnt at any time, to warm up. But who asks and then brings a
-        label for other values of the same features, twice running, means the rows that were asked about.
+        A row that nobody asked about may be learnt at any time, to warm up. But whoever asks and then brings
+        a label for other values of the same features, twice running, means the rows that were asked about.
         """
         question, last = self._features, self._missed
         if not isinstance(asked, Mapping) or not isinstance(question, Mapping) or set(asked) != set(question):
             return
         if self._waiting.n_given_up or self._n_expired or self._n_withdrawn or _has_nan(asked):
-            return  # whose labels may come as well; and what is missing is remarked on
+            return  # labels of such forecasts may still come; a NaN is remarked on
         if last is not None and features_key(last.question) == features_key(question):
             return  # a label came in between, or one looks again and again at the same features
         now = Missed(question, asked, self.n_rounds, self.n_unmatched)
@@ -123,4 +123,4 @@ class Missed(NamedTuple):
 
 def _has_nan(x: Any) -> bool:
     """Whether a feature is NaN, which equals no other: only the object itself finds its forecast again."""
-    return isinstance(x, Mapping) and any(isinstance(one, float) and one != one for one in x.values())
+    return isinstance(x, Mapping) and any(isinstance(value, float) and value != value for value in x.values())

@@ -12,7 +12,10 @@ from onlinecal.forecasters.tokens import OpenForecasts
 
 
 class NOTHING:
-    """Stands for features while no round is open, and for no label: a class, whose copies are itself."""
+    """Stands for features while no round is open, and for no label.
+
+    It is a class, since copying and unpickling give the class itself back.
+    """
 
 
 class Kept(NamedTuple):
@@ -105,7 +108,7 @@ class WaitingForecasts(OpenForecasts):
 
 
 class ThisOne:
-    """An object told apart from all others; kept, so that no later one can be taken for it."""
+    """An object as a key that only the object itself equals. It is kept, so that its id is not used again."""
 
     __slots__ = ("x",)
 
@@ -120,7 +123,7 @@ class ThisOne:
 
 
 def features_key(x: Any) -> Hashable:
-    """Equal for equal features; where parts of them cannot be hashed at all, for the same object."""
+    """A key, equal for equal features; if parts of them cannot be hashed, for the same object alone."""
     for key_of in (_items, _frozen):
         try:
             key: Hashable = key_of(x)
@@ -136,9 +139,9 @@ def _items(x: Any) -> Any:
 
 
 def _frozen(value: Any) -> Any:
-    """Lists, mappings, sets and arrays as what can be hashed, equal where they are."""
+    """Lists, mappings, sets and arrays as something that can be hashed, and is equal where they are."""
     if isinstance(value, Mapping):
-        return frozenset((name, _frozen(one)) for name, one in value.items())
+        return frozenset((name, _frozen(part)) for name, part in value.items())
     if isinstance(value, (list, tuple)):
         return isinstance(value, list), *map(_frozen, value)
     if isinstance(value, np.ndarray):

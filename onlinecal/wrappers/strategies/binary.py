@@ -17,13 +17,13 @@ from onlinecal.wrappers.strategies.strategy import Answer, Bounded, Counted, Set
 class Binary(Strategy):
     """One event: that the label is the positive one.
 
-    While that is not known a label of the answer is forecast. Each label that is forecast has a projection of
-    its own.
+    While the positive label is not known, a label of the answer is forecast. Each label that is forecast has
+    a projection of its own.
 
-    As a sum over all labels its distance is that of the positive label, twice, and what happened beside the
-    two: a round that a third label settled, or one with other labels in the answer than the two. One of the
-    first kind was wrong about the negative label and about the third, by 1 each. One of the second kind may
-    be taken out of the table, and counts as 2 for each label then.
+    The sum of the distances of all labels is twice that of the positive label, plus those of two kinds of
+    rounds. A round that a third label settled was wrong about the negative label and about the third, by 1
+    each. A round whose answer named other labels than the two counts as 2 for each label: it may then be
+    taken out of the table.
     """
 
     name = "binary"
@@ -51,7 +51,7 @@ class Binary(Strategy):
         return {negative: 1.0 - p, positive: p}
 
     def _answer(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
-        """The labels but the one that is forecast share what it leaves."""
+        """Forecast one label; the others share the rest."""
         event = self.labels.event(names)
         projection = self.projection(event)
         self.asked = () if self.labels.pair is not None else tuple(names)
@@ -61,9 +61,8 @@ class Binary(Strategy):
     def settle(self, label: Label) -> None:
         """Charge the event, and note what was beside the two labels.
 
-        While labels are being discovered one may come that the answer did not name. Such a round counts in
-        full, and no table is charged for it: whoever looks at the probability of that label in all answers
-        finds 0 in this one.
+        While labels are being discovered, one may come that the answer did not name. Its probability was 0,
+        so the round counts in full, and no table is charged for it.
         """
         pair = self.labels.pair
         if self.asked:
@@ -105,19 +104,19 @@ class Binary(Strategy):
 
     def by_label(self) -> dict[Label, float]:
         """The projection's certificate for both labels of the pair, and what happened beside these."""
-        found: dict[Label, float] = dict(self._beside())
+        sums: dict[Label, float] = dict(self._beside())
         for label in self.labels.pair or ():
             own = in_turn(projection.certificate for projection in self.projections.values())
-            found[label] = found.get(label, 0) + own
-        return found
+            sums[label] = sums.get(label, 0) + own
+        return sums
 
     def _beside(self) -> Counter[Label]:
         """What rounds beside the two labels cost, by label."""
-        found: Counter[Label] = Counter()
+        costs: Counter[Label] = Counter()
         if self.labels.pair is not None:
-            found[self.labels.pair[0]] = self._strangers.total()
-            found.update(self._strangers)
+            costs[self.labels.pair[0]] = self._strangers.total()
+            costs.update(self._strangers)
             for names, number in self._strange_answers.items():
                 if {*names} != {*self.labels.pair}:
-                    found.update(dict.fromkeys((*self.labels.pair, *names), 2 * number))
-        return found
+                    costs.update(dict.fromkeys((*self.labels.pair, *names), 2 * number))
+        return costs

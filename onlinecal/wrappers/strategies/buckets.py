@@ -1,4 +1,4 @@
-"""Buckets of the hint, each with a bias table of its own: so many of equal width, or some that split."""
+"""Buckets of the hint, each with a bias table of its own: of equal width, or some that split."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onlinecal.validation import check_count
 
 Auto = Literal["auto"]
 Buckets = int | Auto
-"""So many equal-width buckets, or buckets that split."""
+"""The number of equal-width buckets, or "auto" for buckets that split."""
 (AUTO,) = get_args(Auto)
 
 

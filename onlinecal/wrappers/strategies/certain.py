@@ -11,9 +11,9 @@ from onlinecal.wrappers.strategies.windows import Recent
 
 
 class Certain(Strategy):
-    """Says what goes without saying. Each round that another label follows adds 1 to the distance.
+    """Names the only label with probability 1. Each round that another label follows adds 1 to the distance.
 
-    Of all labels together that is 2: one for the label that was named, one for that which came.
+    Summed over all labels it is 2: 1 for the label that was named, and 1 for the one that came.
     """
 
     name = "certain"
@@ -32,23 +32,23 @@ class Certain(Strategy):
         return self.forecasts()
 
     def forecasts(self) -> Answer:
-        """The same."""
+        """The answer itself."""
         return dict.fromkeys(self.asked, 1.0)
 
     def settle(self, label: Label) -> None:
-        """Count a surprise."""
+        """Count a surprise if another label came."""
         for name in self.asked:
             if name != label:
                 self._surprises.update((name, label))
                 self._recent.note(1)
 
     def bounded(self) -> Iterable[Bounded]:
-        """The surprises: all of them, and the most that any window had."""
+        """The number of surprises, and the most that any window had."""
         number = self._surprises.total() / 2
         return (Counted(number, number, self._recent.within(), self._recent.most),)
 
     def over_labels(self) -> Iterable[Bounded]:
-        """Once for the label that was named, once for that which came."""
+        """Each surprise counts for the label that was named, and for the one that came."""
         return 2 * tuple(self.bounded())
 
     def by_label(self) -> dict[Label, float]:

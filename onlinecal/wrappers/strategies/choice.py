@@ -26,7 +26,7 @@ StrategyName = Literal["auto", "binary", "simplex", "top-label", "classwise", "t
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 AUTO = "auto"
 CHOICES = {2: Binary.name, 10: Classwise.name, math.inf: TopLabel.name}
-"""What "auto" is for up to so many labels, if nothing else is known."""
+"""By the largest number of labels: which strategy "auto" takes without a horizon and a window."""
 
 KINDS: dict[str, type[Strategy]] = {
     kind.name: kind for kind in (Binary, Classwise, TopLabel, Certain, Simplex, Tree)
@@ -36,8 +36,8 @@ KINDS: dict[str, type[Strategy]] = {
 INFORMATIVE = {Simplex.name: 0.2, Classwise.name: 0.5, Tree.name: 0.5, TopLabel.name: math.inf}
 """With a window or a horizon "auto" is the first of these with at most this share of the trivial guarantee.
 
-What promises more comes first. A joint guarantee near the trivial one comes from cells so coarse that they
-cost skill; with the others forecasts stay near their hints.
+Those that promise more come first. A joint guarantee near the trivial one comes from cells so coarse that
+they cost skill; with the others forecasts stay near their hints.
 """
 
 
@@ -83,12 +83,11 @@ def chosen(
 ) -> str:
     """The name of the strategy for so many labels.
 
-    "auto" goes by what those that are `made` guarantee of any window, or else for the horizon, if there is
-    one.
+    With a window or a horizon "auto" goes by what the strategies guarantee of it; `made` makes one by name.
     """
     if strategy != AUTO:
         return strategy
-    if n_labels > 2 and not horizon is window is None:
+    if n_labels > 2 and (horizon is not None or window is not None):
         for name, most in INFORMATIVE.items():
             promised, trivial = made(name).outlook(n_labels, window or horizon or 0, window is not None)
             if promised / trivial <= most:
@@ -97,7 +96,7 @@ def chosen(
 
 
 def warn_if_empty(strategy: Strategy, n_labels: int, horizon: int | None) -> bool:
-    """Say so if "simplex" guarantees nothing for the horizon; whether that was said."""
+    """Warn if "simplex" guarantees nothing for the horizon; whether it warned."""
     if strategy.name != Simplex.name or horizon is None or n_labels <= 2:
         return False
     remarks = vacuous_remarks(*strategy.outlook(n_labels, horizon), n_labels, horizon)

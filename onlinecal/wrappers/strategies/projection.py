@@ -1,4 +1,4 @@
-"""One stream of (a model's probability, outcome) as calibrated forecasts: its tables, buckets and windows."""
+"""Calibrated forecasts of one event: a model's probability is steered, and moved to a calibrated one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from onlinecal.wrappers.strategies.windows import Moments, Recent
 
 
 class Ticket(NamedTuple):
-    """A forecast that waits for its outcome: its bucket, what the steering state keeps of it, its hint."""
+    """A forecast that waits for its outcome: its bucket, the ticket of the steering state, its hint."""
 
     bucket: int
     kept: tuple[float, ...]
@@ -71,7 +71,7 @@ class Projection(Restored):
     """Which bucket a hint is in, where they split."""
     _late = 0
     _hint = 0.5
-    """What the open round was asked about, steered, where there are several buckets."""
+    """The hint of the open round, where there are several buckets."""
 
     def __init__(
         self,
@@ -92,7 +92,8 @@ class Projection(Restored):
                 biases = Biases(float(own), 0)
                 settings["n_cells"] = window_cells(moments.window, biases, 1.0, number)
         # on the grid that tunes itself a report that nobody sets is the hint, and the grid refines eagerly
-        settings["report"] = None if moments is settings["horizon"] is None else "hint"
+        tunes_itself = moments is None and settings["horizon"] is None
+        settings["report"] = None if tunes_itself else "hint"
         settings |= table or {}
         self.tables = [AlmostOneStepAhead(slack=slack, hints=True, **settings) for _ in range(number)]
         """One a bucket. That of a bucket that was halved settles what it still has open."""
@@ -129,7 +130,7 @@ class Projection(Restored):
 
     @property
     def given(self) -> float:
-        """What was given in the round whose ticket is here."""
+        """The probability that was given in the round whose ticket is here."""
         return float(self._state[GIVEN])
 
     def give(self, probability: float) -> None:

@@ -35,7 +35,7 @@ class Simplex(Strategy):
         labels, slack, _, horizon, moments, _ = settings
         window = moments.window if moments is not None and labels.declared else None
         with warnings.catch_warnings():
-            # said, where it is so, by those who choose this strategy: it is made along with all others
+            # `warn_if_empty` says so if this strategy is chosen: it is made along with all others
             warnings.simplefilter("ignore", GuaranteeWarning)
             self.forecaster = SimplexAlmostOneStepAhead(
                 labels=list(labels.known) if labels.declared else None,
@@ -43,7 +43,7 @@ class Simplex(Strategy):
                 slack=None if slack is None else max(1.0, float(slack)),
                 window=window,
                 hints=True,
-                grid="adaptive" if horizon is window is None else "nested",
+                grid="adaptive" if horizon is None and window is None else "nested",
             )
         self._announced: Answer = {}
 

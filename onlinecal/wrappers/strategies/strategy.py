@@ -24,7 +24,7 @@ Answer = dict[Label, float]
 
 
 class WaitingRound(NamedTuple):
-    """A round whose label has not come: its strategy's name, the labels it names, the events' tickets."""
+    """A round that waits for its label: its strategy's name, the labels it names, the events' tickets."""
 
     kind: str
     asked: tuple[Label, ...]
@@ -36,7 +36,7 @@ class WaitingRound(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """Distance that no table is charged for, as it was counted: a bound beforehand is what it is by now."""
+    """Distance that no table is charged for. It is counted as it happens: both bounds are the count."""
 
     certificate: float
     guarantee: float
@@ -45,16 +45,17 @@ class Counted(NamedTuple):
 
 
 Bounded = Projection | Counted | SimplexAlmostOneStepAhead
-"""Whose distance to calibration is bounded: by `certificate`, beforehand by `guarantee`, sums over rounds.
+"""A part of a wrapper whose distance to calibration is bounded, by sums over its rounds.
 
-And those of its rounds in a window by `window_certificate`, `window_guarantee`, None or 0 without one.
+`certificate` bounds it after the rounds, `guarantee` before them. `window_certificate` and `window_guarantee`
+do the same for the rounds in a window; they are None or 0 without one.
 """
 
 
 class Settings(NamedTuple):
-    """What strategies are made of: `labels` are those met so far, `moments` those of windows.
+    """What strategies are made of: `labels` are those met so far, `moments` belong to the window.
 
-    Strategies that several labels come to share a `steering`, which makes hints of the model's answers.
+    The strategies of one wrapper share a `steering`, which makes hints of the model's answers.
     """
 
     labels: Labels
@@ -78,15 +79,16 @@ class Strategy(ABC):
     is_over_labels: ClassVar[bool] = False
     """Whether that is a sum over all labels."""
     fewest: ClassVar[int] = 1
-    """So many labels there must be to forecast anything."""
+    """It forecasts nothing while there are fewer labels."""
     steers: ClassVar[bool] = False
-    """Whether projections steer what they are asked about."""
+    """Whether its projections steer the probabilities that they are asked about."""
     steers_vectors: ClassVar[bool] = True
-    """Whether hints are answers over several labels, steered together."""
+    """Whether the model's whole answer is steered, over all labels together."""
 
     def __init__(self, settings: Settings) -> None:
-        if settings.slack is None and not settings.horizon is settings.moments is None:
-            # grids are made for so many rounds: others tune themselves
+        has_length = settings.horizon is not None or settings.moments is not None
+        if settings.slack is None and has_length:
+            # the grids are then made for so many rounds, where others tune themselves
             settings = settings._replace(slack=SLACK_ON_FIXED_GRIDS)
         self._settings, self.labels = settings, settings.labels
         self.steering = settings.steering or SteeredVectors()
@@ -98,11 +100,11 @@ class Strategy(ABC):
         """The projections that forecast it."""
 
     def projection(self, event: Hashable) -> Projection:
-        """The one that forecasts an event."""
-        found = self.projections.get(event)
-        if found is None:
-            found = self.projections[event] = self._new_projection()
-        return found
+        """The projection that forecasts an event."""
+        projection = self.projections.get(event)
+        if projection is None:
+            projection = self.projections[event] = self._new_projection()
+        return projection
 
     def _new_projection(self) -> Projection:
         _, slack, n_buckets, horizon, moments, _ = self._settings
@@ -162,7 +164,7 @@ class Strategy(ABC):
             self.steering.present(waiting.steered)
 
     def give_up(self, waiting: WaitingRound) -> None:
-        """A round that waited will never be settled: nothing to do, projections reserve nothing for it."""
+        """Note that a round that waited will never be settled. Projections reserve nothing for it."""
         return
 
     def replay(self, table: Floats, numbers: Ints, schedule: Schedule) -> Tapes:
@@ -194,26 +196,26 @@ class Strategy(ABC):
             projection.note_late(others)
 
     def outlook(self, n_labels: int, rounds: int, is_window: bool = False) -> tuple[float, float]:
-        """What it could guarantee for so many labels and rounds, all known beforehand: here of one event.
+        """What it could guarantee for so many labels and rounds, and the trivial guarantee: sums over rounds.
 
-        Or of any window of so many rounds, which must be that of this strategy. And the largest distance of
-        forecasts that are the same in all of them; both are sums over the rounds.
+        The trivial guarantee is the largest distance of forecasts that never change. Both are of one event
+        here. With `is_window` they are of any window of so many rounds, which must be this strategy's.
         """
         return self.promise_of_one(rounds, is_window), rounds / 2
 
     def promise_of_one(self, rounds: int, is_window: bool) -> float:
-        """What a projection, whose buckets share them evenly, could guarantee for rounds, or of a window."""
+        """What one projection could guarantee for rounds that its buckets share evenly, or of a window."""
         projection = self._new_projection()
         return projection.window_guarantee if is_window else projection.promise(rounds)
 
     def bounded(self) -> Iterable[Bounded]:
-        """Whose bounds add up to those of this strategy's rounds, in its own norm."""
+        """The parts whose bounds add up to those of this strategy's rounds, in its own norm."""
         return self.projections.values()
 
     def over_labels(self) -> Iterable[Bounded]:
-        """Whose bounds add up to those of its rounds as a sum over all labels."""
+        """The parts whose bounds add up to those of its rounds, as a sum over all labels."""
         return self.bounded()
 
     def by_label(self) -> dict[Label, float]:
-        """The certificate of each label's probabilities in its rounds; empty if it has none of each."""
+        """The certificate of each label's probabilities in its rounds; empty for strategies without them."""
         return {}

@@ -23,7 +23,7 @@ Halves = dict[Node, tuple[tuple[Label, ...], tuple[Label, ...]]]
 
 def halves_of(names: Sequence[Label], numbers: Mapping[Label, int]) -> Halves:
     """The tree over the labels of a round."""
-    found: Halves = {}
+    halves_by_node: Halves = {}
 
     def enter(below: Sequence[Label], depth: int) -> tuple[Label, ...]:
         """Enter the nodes over these labels, which come back in the order of the tree."""
@@ -33,12 +33,12 @@ def halves_of(names: Sequence[Label], numbers: Mapping[Label, int]) -> Halves:
         if not all(halves):
             return enter(below, depth + 1)
         node = Node(depth, numbers[below[0]] & ((1 << depth) - 1))
-        found[node] = (), ()  # before its halves, so that nodes come from the root down
-        first, second = found[node] = enter(halves[0], depth + 1), enter(halves[1], depth + 1)
+        halves_by_node[node] = (), ()  # before its halves, so that nodes come from the root down
+        first, second = halves_by_node[node] = enter(halves[0], depth + 1), enter(halves[1], depth + 1)
         return first + second
 
     enter(names, 0)
-    return found
+    return halves_by_node
 
 
 class Tree(Strategy):

@@ -1,4 +1,4 @@
-"""The window of the last rounds: which round is settled now, and what no table has of them."""
+"""The window of the last rounds: which round is settled now, and the distance that no table counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 
 
 class Moments:
-    """The length of the windows, and the number of the round that is settled now; the parts share one."""
+    """The window's length, and the number of the round that is settled now; a wrapper's parts share one."""
 
     def __init__(self, window: int) -> None:
         self.window = window
@@ -14,7 +14,7 @@ class Moments:
 
 
 class Recent:
-    """Distance that no table is charged for, in the rounds of the window, if there is one."""
+    """The distance in the window's rounds that no table is charged for; nothing is kept without a window."""
 
     most = 0.0
     """The largest sum that any window had so far."""
@@ -25,14 +25,14 @@ class Recent:
         self._sum = 0.0
 
     def note(self, amount: float) -> None:
-        """So much, a whole number, in the present round."""
+        """Note an amount, a whole number, in the present round."""
         if amount and self._moments is not None:
             self._amounts.append((self._moments.now, amount))
             self._sum += amount
             self.most = max(self.most, self.within())
 
     def within(self) -> float:
-        """How much there is in the window."""
+        """The sum of the amounts in the window."""
         moments = self._moments
         while moments is not None and self._amounts and self._amounts[0][0] <= moments.now - moments.window:
             self._sum -= self._amounts.popleft()[1]
