@@ -128,7 +128,7 @@ def register(kind: Kind) -> None:
     _TWO_CLASSES.add(kind)
 
 
-def create(spec: str, horizon: int | None = None, seed: Seed = 0) -> Adversary:
+def create(spec: str, horizon: int | None = None, *, seed: Seed = 0) -> Adversary:
     """Make the adversary that a spec string describes.
 
     Parameters
@@ -185,7 +185,7 @@ def describe_multiclass() -> list[Row]:
 
 
 def create_multiclass(
-    spec: str, n_classes: int, horizon: int | None = None, seed: Seed = 0
+    spec: str, n_classes: int, horizon: int | None = None, *, seed: Seed = 0
 ) -> MulticlassAdversary:
     """Make the adversary of k classes that a spec string describes.
 

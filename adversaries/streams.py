@@ -105,7 +105,7 @@ class Stream:
         return MulticlassAdversary(self.name, REPLAY, self.n_classes, [self.phase()], horizon=len(self))
 
 
-def replay_sequence(outcomes: ArrayLike, hints: ArrayLike | None = None, name: str = "sequence") -> Stream:
+def replay_sequence(outcomes: ArrayLike, *, hints: ArrayLike | None = None, name: str = "sequence") -> Stream:
     """A stream from outcomes in memory.
 
     Parameters
@@ -138,6 +138,7 @@ def replay_sequence(outcomes: ArrayLike, hints: ArrayLike | None = None, name: s
 
 def replay_file(
     path: str | Path,
+    *,
     outcome: str = "outcome",
     forecast: str | None = None,
     time: str | None = None,
@@ -226,7 +227,7 @@ def river_datasets(*tasks: str) -> dict[str, Any]:
 
 
 def replay_labels(
-    labels: ArrayLike, n_classes: int | None = None, hints: ArrayLike | None = None, name: str = "labels"
+    labels: ArrayLike, *, n_classes: int | None = None, hints: ArrayLike | None = None, name: str = "labels"
 ) -> Stream:
     """A stream from class numbers in memory.
 
@@ -310,7 +311,12 @@ def replay_table(path: str | Path) -> Stream:
         if name not in arrays:
             raise ValueError(f"{path} must have an array {name!r}; its arrays: {', '.join(arrays) or 'none'}")
     labels = arrays[LABELS_ARRAY]
-    return replay_labels(labels.reshape(len(labels), -1)[:, 0], None, arrays[PROBABILITIES_ARRAY], path.stem)
+    return replay_labels(
+        labels.reshape(len(labels), -1)[:, 0],
+        n_classes=None,
+        hints=arrays[PROBABILITIES_ARRAY],
+        name=path.stem,
+    )
 
 
 def recorded_phases(
@@ -410,7 +416,7 @@ def misleading_hints(rounds: int, n_cells: int, slack: float = 1.0) -> Stream:
     for t in range(rounds - len(hints)):
         hints.append((middle + 0.25) / n_cells if t % 2 else 1.0)
         outcomes.append(1 - t % 2)
-    return replay_sequence(outcomes, hints, "misleading hints")
+    return replay_sequence(outcomes, hints=hints, name="misleading hints")
 
 
 LARGEST_T_AT_ONCE = 20

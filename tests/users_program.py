@@ -84,8 +84,8 @@ oc.DecisionRecalibrator(start="hot")  # error: arg-type
 oc.GroupRecalibrator(patch="shift", predicates=[lambda x: x["age"] < 9]).fit(p, y, table)
 recalibration.PerClassIsotonic().fit(table, y, weights=p)  # error: call-arg
 
-distance: CalibrationDistance = oc.calibration_distance(p, y, "exact", normalize=True, look_ahead=p)
-oc.calibration_distance(p, y, "fast")  # error: arg-type
+distance: CalibrationDistance = oc.calibration_distance(p, y, method="exact", normalize=True, look_ahead=p)
+oc.calibration_distance(p, y, method="fast")  # error: arg-type
 by_chance: float = oc.chance_level(p, "smooth", y, n_draws=9).mean
 oc.chance_level(p, "ace")  # error: arg-type
 measures.lp_calibration_interval(table, y, method="jackknife")  # error: arg-type

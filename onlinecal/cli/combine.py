@@ -76,7 +76,9 @@ def combine(
     rounds = read_rounds(file, outcome, forecast, sort=sort, more=more, reading=reading, gaps=True)
     warn(rounds.remarks)
     known = known_from(rounds, settled_at, together, sort)
-    result = combine_forecasts(rounds.forecasts, rounds.outcomes, None if known is None else known - 1)
+    result = combine_forecasts(
+        rounds.forecasts, rounds.outcomes, settled_at=None if known is None else known - 1
+    )
     report = result.report()
     written = [] if out is None else list(map(str, write(rounds, result, out)))
     title, heading, rows, notes = report._shown()

@@ -49,8 +49,8 @@ def multicalibration_error(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     groups: ArrayLike,
-    n_levels: int | None = None,
     *,
+    n_levels: int | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Floats:
     """How wrong forecasts are inside each group: mu(g) K2(f, g), the average squared bias of its level sets.
@@ -119,8 +119,8 @@ def functional_multicalibration_error(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     functions: ArrayLike,
-    n_levels: int | None = None,
     *,
+    n_levels: int | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Floats:
     """K2(f, h) of real-valued test functions: sum over v of P(f=v) E[h(x) (y - v) | f=v]^2.
@@ -338,9 +338,9 @@ def multicalibration_report(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     groups: ArrayLike,
+    *,
     n_levels: int | None = None,
     names: Sequence[str] | None = None,
-    *,
     sample_weight: ArrayLike | None = None,
 ) -> MulticalibrationReport:
     """Every group's rounds, means, errors and worst level set.

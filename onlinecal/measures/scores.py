@@ -27,9 +27,9 @@ from onlinecal.tables.columns import check_labelled_rows, check_outcome_rows, ch
 def expected_calibration_error(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
+    *,
     bins: int | None = None,
     normalize: bool = True,
-    *,
     sample_weight: ArrayLike | None = None,
     convention: str | None = None,
 ) -> float:
@@ -125,8 +125,8 @@ class CumulativeCalibrationError(NamedTuple):
 def cumulative_calibration_error(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
-    normalize: bool = True,
     *,
+    normalize: bool = True,
     sample_weight: ArrayLike | None = None,
 ) -> CumulativeCalibrationError:
     """The largest bias over any interval of forecasts, with its p-value. There are no bins to choose.
@@ -242,9 +242,9 @@ def two_bin_error_of_counts(counts: Counts) -> float:
 def classwise_calibration_error(
     probabilities: ArrayLike,
     labels: ArrayLike,
+    *,
     bins: int | None = None,
     normalize: bool = True,
-    *,
     sample_weight: ArrayLike | None = None,
     convention: str | None = None,
 ) -> float:
@@ -304,9 +304,9 @@ def classwise_calibration_error(
 def confidence_calibration_error(
     probabilities: ArrayLike,
     labels: ArrayLike,
+    *,
     bins: int | None = None,
     normalize: bool = True,
-    *,
     sample_weight: ArrayLike | None = None,
     convention: str | None = None,
 ) -> float:
@@ -353,9 +353,9 @@ def confidence_calibration_error(
 def top_label_calibration_error(
     probabilities: ArrayLike,
     labels: ArrayLike,
+    *,
     bins: int | None = None,
     normalize: bool = True,
-    *,
     sample_weight: ArrayLike | None = None,
     convention: str | None = None,
 ) -> float:
@@ -457,7 +457,7 @@ def event_scores(forecasts: Floats, outcomes: NDArray[np.uint8]) -> EventScores:
     return EventScores(
         brier_score(forecasts, outcomes) / len(outcomes),
         log_loss(np.where(outcomes == 1, forecasts, 1.0 - forecasts)),
-        expected_calibration_error(forecasts, outcomes, ECE_BINS),
+        expected_calibration_error(forecasts, outcomes, bins=ECE_BINS),
     )
 
 
@@ -468,7 +468,7 @@ def class_scores(probabilities: Floats, labels: NDArray[np.int64]) -> ClassScore
         class_brier(probabilities, labels),
         log_loss(probabilities[rows, labels]),
         float((probabilities.argmax(axis=1) == labels).mean()),
-        confidence_calibration_error(probabilities, labels, ECE_BINS),
+        confidence_calibration_error(probabilities, labels, bins=ECE_BINS),
     )
 
 
@@ -551,8 +551,8 @@ class BrierDecomposition(Shown):
 def brier_decomposition(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
-    normalize: bool = True,
     *,
+    normalize: bool = True,
     sample_weight: ArrayLike | None = None,
 ) -> BrierDecomposition:
     """The Brier score as miscalibration - discrimination + uncertainty, by isotonic regression.

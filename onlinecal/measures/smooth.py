@@ -17,8 +17,8 @@ from onlinecal.measures.counts import Counts, check_counts, count_shares, prefix
 def smooth_calibration_error(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
-    normalize: bool = True,
     *,
+    normalize: bool = True,
     sample_weight: ArrayLike | None = None,
 ) -> float:
     """The bias under the worst smooth weight: the largest average of w(p) (y - p), w 1-Lipschitz in [-1, 1].
@@ -62,7 +62,7 @@ def smooth_calibration_error(
 
 
 def smooth_calibration_error_from_counts(
-    values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, normalize: bool = True
+    values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, *, normalize: bool = True
 ) -> float:
     """`smooth_calibration_error` of a history given as counts.
 

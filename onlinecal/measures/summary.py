@@ -99,9 +99,9 @@ def chance_level(
     forecasts: ArrayLike,
     measure: Measure,
     outcomes: ArrayLike | None = None,
+    *,
     n_draws: int = 1000,
     seed: int | Sequence[int] = 0,
-    *,
     groups: ArrayLike | None = None,
     bins: int = ECE_BINS,
     normalize: bool | None = None,
@@ -464,7 +464,7 @@ def package_figures(
     error = loss = None
     if known.event is not None:
         bins = bins or known.bins
-        error = expected_calibration_error(forecasts, outcomes, bins, convention=package)
+        error = expected_calibration_error(forecasts, outcomes, bins=bins, convention=package)
     if known.margin is not None:
         kept = forecasts.clip(known.margin, 1.0 - known.margin)
         loss = log_loss(np.where(outcomes == 1, kept, 1.0 - kept), 0.0)

@@ -190,7 +190,7 @@ class Brier(ProbabilityMetric):
     Brier (1950), verification of forecasts expressed in terms of probability.
     """
 
-    def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
+    def __init__(self, *, pos_val: Any = True, top_label: bool = False) -> None:
         super().__init__(pos_val, top_label)
         self._mean = stats.Mean()
 
@@ -298,7 +298,7 @@ class ECE(CountedMetric):
     Foster and Vohra (1998), asymptotic calibration; Naeini, Cooper and Hauskrecht (2015) for bins.
     """
 
-    def __init__(self, bins: int | None = None, pos_val: Any = True, top_label: bool = False) -> None:
+    def __init__(self, *, bins: int | None = None, pos_val: Any = True, top_label: bool = False) -> None:
         super().__init__(pos_val, top_label)
         self.bins = bins
         if bins is not None:
@@ -444,7 +444,7 @@ class CalibrationDistance(MonitoredMetric):
     """
 
     def __init__(
-        self, resolution: int = 2000, budget: float = 1.0, pos_val: Any = True, top_label: bool = False
+        self, *, resolution: int = 2000, budget: float = 1.0, pos_val: Any = True, top_label: bool = False
     ) -> None:
         if not budget > 0:
             raise ValueError(f"budget must be positive, got {budget!r}")

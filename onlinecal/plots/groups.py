@@ -138,12 +138,12 @@ def _rows(
         maker = GroupMaker()
         groups = maker.fit(groups, len(check_probabilities(forecasts)))
         names = maker.names_ if names is None else names
-    old = new = multicalibration_report(forecasts, outcomes, groups, n_levels, names)
+    old = new = multicalibration_report(forecasts, outcomes, groups, n_levels=n_levels, names=names)
     if after is not None:
         check_same_index(forecasts, after, "forecasts and after")
         later = check_probabilities(after, "after")
         check_same_length(check_probabilities(forecasts), later, "forecasts and after")
-        new = multicalibration_report(later, outcomes, groups, n_levels, names)
+        new = multicalibration_report(later, outcomes, groups, n_levels=n_levels, names=names)
     return GroupRepair(old, new).rows()
 
 

@@ -166,6 +166,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     def __init__(
         self,
         regressor: Any = None,
+        *,
         alpha: float | None = None,
         bound: float | None = None,
         min_rows: int | None = None,
@@ -192,7 +193,9 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         cls, regressor: Any = None, alpha: float = 0.01, bound: float = 1.0, **parameters: Any
     ) -> BoostedRecalibrator:
         """Regression-multicalibrate, level set by level set; further parameters are those of the class."""
-        return cls(regressor, alpha, bound, **{"step": "level sets", "start": "none", **parameters})
+        return cls(
+            regressor, alpha=alpha, bound=bound, **{"step": "level sets", "start": "none", **parameters}
+        )
 
     def fit(
         self, X: Any, y: ArrayLike, initial: Any = None, sample_weight: ArrayLike | None = None

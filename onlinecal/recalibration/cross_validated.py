@@ -262,9 +262,9 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     def __init__(
         self,
         estimator: Any,
+        *,
         recalibrator: Any = None,
         cv: int | Any | Iterable[tuple[Sequence[int], Sequence[int]]] = 5,
-        *,
         ensemble: bool | Literal["auto"] = "auto",
         n_jobs: int | None = None,
     ) -> None:

@@ -234,7 +234,7 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         if self.start == "auto":
             return chosen_start(self.n_folds, self.seed, table, labels, weights)
         if self.start == "dirichlet":
-            return DirichletCalibration(best_penalty(table, labels, weights))
+            return DirichletCalibration(off_diagonal=best_penalty(table, labels, weights))
         return None if self.start == "none" else START_MODELS[self.start]()
 
     def _deciding_folds(self, table: Floats, labels: Ints, weights: Floats) -> list[HeldOutSplit]:
@@ -310,9 +310,9 @@ def chosen_start(
             candidates.append(VectorScaling())
         if 2 < k <= MOST_DIRICHLET_CLASSES:
             if ROWS_A_NUMBER * k * (k + 1) <= n_rows:
-                candidates += [DirichletCalibration(penalty) for penalty in PENALTIES[2::-1]]
+                candidates += [DirichletCalibration(off_diagonal=penalty) for penalty in PENALTIES[2::-1]]
             elif n_rows >= FEWEST_PULLED:
-                near = [DirichletCalibration(0.0, 0.0, pull=TEMPERATURE_PULL)]
+                near = [DirichletCalibration(off_diagonal=0.0, intercept=0.0, pull=TEMPERATURE_PULL)]
     table, labels, weights = table[dealt.rows], labels[dealt.rows], dealt.weights
     losses = np.empty((len(candidates) + len(near), len(table)))
     for fold in range(dealt.n_folds):

@@ -154,6 +154,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ScikitLearnFace, Classi
     def __init__(
         self,
         classifier: base.Classifier | ClassifierMixin,
+        *,
         slack: float | None = None,
         n_buckets: Buckets = 1,
         strategy: StrategyName = "auto",

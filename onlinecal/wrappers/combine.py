@@ -215,8 +215,8 @@ class CombinedForecasts(Proven):
 def combine_forecasts(
     columns: Any,
     outcomes: ArrayLike,
-    settled_at: ArrayLike | None = None,
     *,
+    settled_at: ArrayLike | None = None,
     times: ArrayLike | None = None,
     slack: float | None = None,
 ) -> CombinedForecasts:
@@ -416,6 +416,7 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
     def __init__(
         self,
         classifiers: Sequence[base.Classifier],
+        *,
         slack: float | None = None,
         most_waiting: int = MOST_WAITING,
         classes: Sequence[Label] | None = None,

@@ -320,6 +320,7 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         self,
         classifier: base.Classifier,
         groups: Groups,
+        *,
         scheme: Scheme = "atoms",
         horizon: int | None = None,
         n_atoms: int | None = None,

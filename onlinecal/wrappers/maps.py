@@ -119,7 +119,7 @@ class PlattScaling(MappedClassifier):
     Platt (1999), probabilistic outputs for support vector machines.
     """
 
-    def __init__(self, classifier: base.Classifier, optimizer: Any = None) -> None:
+    def __init__(self, classifier: base.Classifier, *, optimizer: Any = None) -> None:
         if optimizer is not None and (isinstance(optimizer, type) or not hasattr(optimizer, "step")):
             raise ValueError(f"optimizer must be a river optimizer such as SGD(0.05), got {optimizer!r}")
         super().__init__(classifier)
@@ -174,7 +174,7 @@ class BinnedMean(MappedClassifier):
     Foster and Hart (2023), "Calibeating": beating forecasters at their own game.
     """
 
-    def __init__(self, classifier: base.Classifier, n_bins: int = N_BINS) -> None:
+    def __init__(self, classifier: base.Classifier, *, n_bins: int = N_BINS) -> None:
         n_bins = check_count(n_bins, "n_bins")
         super().__init__(classifier)
         self.n_bins = n_bins
@@ -353,6 +353,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
     def __init__(
         self,
         classifier: base.Classifier,
+        *,
         n_actions: int = 2,
         losses: ArrayLike | None = None,
         labels: Sequence[Label] | None = None,
@@ -420,7 +421,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
             return
         if self.recalibrator is None:
             self.recalibrator = DecisionRecalibrator(
-                self.n_actions, losses=self.losses, seed=self.seed, warm_start=True, **ALL_OF_IT
+                n_actions=self.n_actions, losses=self.losses, seed=self.seed, warm_start=True, **ALL_OF_IT
             )
         answers, labels = zip(*self._kept, strict=True)
         table, numbers = self._table(answers), self._numbers(labels)
@@ -515,6 +516,7 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
     def __init__(
         self,
         classifier: base.Classifier,
+        *,
         p: float = 2.0,
         epsilon: float = 0.1,
         delta: float = 0.05,

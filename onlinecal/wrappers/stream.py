@@ -393,8 +393,8 @@ class RecalibratedStream(Proven):
 def recalibrate_stream(
     probabilities: ArrayLike,
     outcomes: ArrayLike,
-    settled_at: ArrayLike | None = None,
     *,
+    settled_at: ArrayLike | None = None,
     times: ArrayLike | None = None,
     due: Any = None,
     absent: Hashable = None,

@@ -42,7 +42,7 @@ def usual_games() -> Iterator[Step]:
         name for name, kind in known if not any(parameter.required for parameter in kind.parameters)
     )
     pairs = [*((name, first) for name in plan.forecasters), *(("balanced", spec) for spec in others)]
-    games: list[tuple[str, Any, Any]] = [(name, create(spec, 50, 0), None) for name, spec in pairs]
+    games: list[tuple[str, Any, Any]] = [(name, create(spec, 50, seed=0), None) for name, spec in pairs]
     games.append(("balanced:window=20", recorded, None))
     games.append(("adaptive:slack=1,report=hint", recorded, np.full(50, 0.5)))
     for name, adversary, hints in games:

@@ -84,9 +84,9 @@ class Request(NamedTuple):
         recorded = name in RECORDED_KINDS
         wanted = rounds if recorded else rounds or DEFAULT_ROUNDS
         if n_classes is None:
-            adversary = adversaries.create(spec, wanted, self.seed)
+            adversary = adversaries.create(spec, wanted, seed=self.seed)
         else:
-            adversary = adversaries.create_multiclass(spec, n_classes, wanted, self.seed)
+            adversary = adversaries.create_multiclass(spec, n_classes, wanted, seed=self.seed)
         played = wanted or adversary.rounds
         assert played is not None
         remarks: Sequence[str] = ()

@@ -146,6 +146,7 @@ def play(
     forecaster: Any,
     adversary: Any,
     rounds: int,
+    *,
     hints: Floats | None = None,
     n_checkpoints: int = 200,
     progress: Callable[[int], None] | None = None,
@@ -365,8 +366,12 @@ def play_plainly(
             progress(1)
     if known:
         outcomes = duel.outcomes
-        stream = replay_sequence(outcomes) if n_classes is None else replay_labels(outcomes, n_classes)
-        return play(forecaster, stream.adversary(), rounds, hints, n_checkpoints, None, draw)
+        stream = (
+            replay_sequence(outcomes) if n_classes is None else replay_labels(outcomes, n_classes=n_classes)
+        )
+        return play(
+            forecaster, stream.adversary(), rounds, hints=hints, n_checkpoints=n_checkpoints, draw=draw
+        )
     duel.charged[:] = duel.forecasts
     return duel
 

@@ -188,7 +188,15 @@ def play_and_measure(
     begin = time.perf_counter()
     hinted, k = hints is not None, adversary.n_classes
     forecaster = player.build(rounds, seed, hinted, k)
-    duel = play(forecaster, adversary, rounds, hints, n_checkpoints, progress, player.draw)
+    duel = play(
+        forecaster,
+        adversary,
+        rounds,
+        hints=hints,
+        n_checkpoints=n_checkpoints,
+        progress=progress,
+        draw=player.draw,
+    )
     known: dict[str, Any] = {
         "forecaster": player.spec,
         "adversary": adversary.name,

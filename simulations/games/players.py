@@ -207,7 +207,7 @@ FAMILIES = (
     ),
     Family(
         "drift-corrected", "one half, moved by ε against the accumulated error",
-        lambda settings, rounds, seed: baselines.DriftCorrectedHalf(rounds, settings["epsilon"]),
+        lambda settings, rounds, seed: baselines.DriftCorrectedHalf(rounds, epsilon=settings["epsilon"]),
         (Parameter("epsilon", None, "the size of the correction", low=1e-9, high=0.5),),
         rate="distance T^(1/3) against fair coins, of order T at worst", source="after Qiao & Zheng (2024)",
     ),
@@ -241,14 +241,14 @@ FAMILIES = (
     ),
     Family(
         "two-choices", "a reference: names two neighbours, answers after the outcome",
-        lambda settings, rounds, seed: baselines.PowerOfTwoChoices(rounds, settings["cells"]),
+        lambda settings, rounds, seed: baselines.PowerOfTwoChoices(rounds, n_cells=settings["cells"]),
         (BASELINE_CELLS_SETTING,), "reference", "ECE ≤ T/(2m) + m + 1, about √(2T), after the outcome",
         "Gupta & Ramdas (2022)",
     ),
     Family(
         "one-step-ahead", "a reference: what balanced shadows, answers after the outcome",
         lambda settings, rounds, seed: OneStepAhead(
-            rounds, settings["cells"], slack=settings["slack"], hints=settings["hints"]
+            rounds, n_cells=settings["cells"], slack=settings["slack"], hints=settings["hints"]
         ),
         (SLACK_SETTING, CELLS_SETTING, HINTS_SETTING), "reference", "ECE ≤ (m - 1)/2, after the outcome",
         PAPER_SOURCE,
@@ -268,8 +268,8 @@ def _simplex_run(settings: SettingValues, rounds: int, seed: int, grid: Any = "n
     """The library's forecaster of several classes; if it has a setting `cells` it is made for the rounds."""
     window = settings.get("window")
     return SimplexAlmostOneStepAhead(
-        settings["n_classes"], settings.get("cells"),
-        rounds if "cells" in settings and window is None else None, grid=grid, window=window,
+        settings["n_classes"], n_cells=settings.get("cells"),
+        horizon=rounds if "cells" in settings and window is None else None, grid=grid, window=window,
         **{name: settings[name] for name in ("slack", "report", "hints")},
     ).new_run()  # fmt: skip
 

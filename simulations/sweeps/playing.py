@@ -260,7 +260,7 @@ def play_game(
     with _one_game, one_thread(None), counting() as compiled:
         played = play_and_measure(
             players.create(game.forecaster),
-            adversaries.create(game.adversary, game.rounds, game.seed),
+            adversaries.create(game.adversary, game.rounds, seed=game.seed),
             game.rounds,
             seed=game.seed,
             budget=game.budget,

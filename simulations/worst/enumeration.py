@@ -156,7 +156,7 @@ def replay(player: Player, sequence: str, seed: int = 0) -> NDArray[np.float64]:
     """The forecasts of one game, shape (T,); for references their answers."""
     outcomes = [int(letter) for letter in sequence]
     stream = adversaries.replay_sequence(outcomes).adversary()
-    duel = play(player.build(len(outcomes), seed), stream, len(outcomes), None, 1)
+    duel = play(player.build(len(outcomes), seed), stream, len(outcomes), hints=None, n_checkpoints=1)
     return duel.charged if player.family.kind == "reference" else duel.forecasts
 
 

@@ -57,8 +57,8 @@ CASES = [*((spec, None) for spec in SPECS), *((spec, 4) for spec in SPECS_OF_SEV
 
 def made(spec: str, k: int | None, horizon: int | None, seed: int = 0) -> adversaries.Adversary:
     if k is None:
-        return adversaries.create(spec, horizon, seed)
-    return adversaries.create_multiclass(spec, k, horizon, seed)
+        return adversaries.create(spec, horizon, seed=seed)
+    return adversaries.create_multiclass(spec, k, horizon, seed=seed)
 
 
 def cases(oblivious: bool) -> list[tuple[str, int | None]]:

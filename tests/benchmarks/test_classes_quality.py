@@ -107,7 +107,9 @@ def test_late_labels_against_the_best_rival_that_had_them_in_time(note):
         for strategy in "auto", "simplex":
             above = []
             for _, rows, labels, rivals in recorded("classes"):
-                result = recalibrate_stream(rows, labels, settled_at(len(rows), delay), strategy=strategy)
+                result = recalibrate_stream(
+                    rows, labels, settled_at=settled_at(len(rows), delay), strategy=strategy
+                )
                 own = scores(result.probabilities, labels)
                 came_in = max(above_rivals(own, {"input": scores(rows, labels)}))
                 above.append([*above_rivals(own, rivals), came_in])

@@ -51,7 +51,7 @@ def mean_scores(network, models, n_actions, splits):
                 class_scores(mapped, z),
                 decision_loss_gap(mapped, z, gaussian_losses(n_actions, P.shape[1])),
             )
-            error = lp_calibration_error(mapped, z, 2, 5)
+            error = lp_calibration_error(mapped, z, 2, n_levels=5)
             each = (scores.log_loss, scores.brier, scores.accuracy, error, gaps.mean(), gaps.max())
             found.setdefault(name, []).append(each)
     return {name: Scores(*np.mean(each, axis=0).tolist()) for name, each in found.items()}
@@ -68,7 +68,7 @@ def told(note, network, n_actions, found):
 def test_decision_targets_on_real_networks(note, network, n_actions):
     """The promises of docs/recalibrate-decisions.md."""
     models = {"none": lambda: None, "temperature": TemperatureScaling}
-    models["decision"] = lambda: DecisionRecalibrator(n_actions)
+    models["decision"] = lambda: DecisionRecalibrator(n_actions=n_actions)
     found = mean_scores(network, models, n_actions, range(1))
     told(note, network, n_actions, found)
     raw, temperature, ours = found.values()

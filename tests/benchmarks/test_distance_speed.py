@@ -71,7 +71,7 @@ def test_auto_against_a_lattice_in_numpy(compare, kind, biased, n_rounds, at_mos
 def test_exact_against_auto(compare, kind, n_rounds):
     p, y = history(kind, n_rounds)
     assert calibration_distance(p, y).exact is not None
-    exact = lambda: calibration_distance(p, y, "exact")  # noqa: E731
+    exact = lambda: calibration_distance(p, y, method="exact")  # noqa: E731
     exact()
     compare(exact, lambda: calibration_distance(p, y), 1.2, rounds=5)
 

@@ -59,7 +59,7 @@ KINDS = ("weights", "dirichlet-drift", "target-sweep", "categorical-forecast", "
 def test_bracket_of_a_game(note, kind, k, rounds):
     for length in (200, rounds):
         forecaster = create_player("simplex").build(length, n_classes=k)
-        duel = play(forecaster, adversaries.create_multiclass(kind, k, length, 0), length)
+        duel = play(forecaster, adversaries.create_multiclass(kind, k, length, seed=0), length)
         spent, found = timed(
             lambda duel=duel: multiclass_calibration_distance(
                 duel.forecasts, duel.outcomes, look_ahead=duel.charged

@@ -207,4 +207,9 @@ def test_a_million_rows_of_a_column(compare, late, n_groups, at_most):
     y, settled_at = u < p**1.5, np.arange(10**6) // (late + 1) * (late + 1) + late
     groups = RNG(1).integers(0, n_groups, 10**6) if n_groups > 1 else None
     recalibrate_stream(p[:300], y[:300])
-    compare(lambda: recalibrate_stream(p, y, settled_at, groups=groups), sort_million, at_most, rounds=2)
+    compare(
+        lambda: recalibrate_stream(p, y, settled_at=settled_at, groups=groups),
+        sort_million,
+        at_most,
+        rounds=2,
+    )

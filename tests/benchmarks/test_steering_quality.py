@@ -107,7 +107,7 @@ def test_late_outcomes_against_the_best_rival_in_hindsight(note):
         rows = []
         for _, p, y, rivals in recorded("streams", "rivals_late.json"):
             p, y, known = p[:20_000], y[:20_000], rivals[delay]
-            result = recalibrate_stream(p, y, settled_at(len(p), delay))
+            result = recalibrate_stream(p, y, settled_at=settled_at(len(p), delay))
             own = scores(result.probabilities, y)
             came_in = max(above_rivals(own, {"base": known["base"]}))
             rows.append([*above_rivals(own, known), came_in, result.guarantee / len(p)])

@@ -53,7 +53,7 @@ def expected(p, y, bins=15):
         "rounds": len(y),
         "ones": int(y.sum()),
         "ece": measures.expected_calibration_error(p, y, normalize=False),
-        "ece_bins": measures.expected_calibration_error(p, y, bins, normalize=False),
+        "ece_bins": measures.expected_calibration_error(p, y, bins=bins, normalize=False),
         "cumulative": measures.cumulative_calibration_error(p, y, normalize=False).error,
         "two_bin": len(y) * measures.two_bin_error(p, y),
         "smooth": measures.smooth_calibration_error(p, y, normalize=False),
@@ -108,11 +108,11 @@ def test_what_packages_give_stands_below_and_in_the_record(tmp_path):
     asked = ["measure", path, "--draws", 0, "--as", "torchmetrics", "--as", "scikit-learn"]
     torch, scikit = record(*asked)["columns"][0]["as"]
     assert (torch["package"], torch["version"], torch["bins"]) == ("torchmetrics", "1.9.0", 15)
-    assert torch["ece_bins"] == measures.expected_calibration_error(p, y, 15, convention="torchmetrics")
+    assert torch["ece_bins"] == measures.expected_calibration_error(p, y, bins=15, convention="torchmetrics")
     assert torch.keys() == {"package", "version", "bins", "ece_bins"}
     assert scikit.keys() == {"package", "version", "log_loss"}
     assert scikit["log_loss"] == pytest.approx(sklearn.metrics.log_loss(y, p))
-    ten = measures.expected_calibration_error(p, y, 10, convention="torchmetrics")
+    ten = measures.expected_calibration_error(p, y, bins=10, convention="torchmetrics")
     assert f"torchmetrics 1.9.0: ECE, bins=10 {ten:.6f}" in " ".join(run(*asked, "--bins", 10).stdout.split())
     unknown = refused("measure", path, "--as", "torchmetric")
     assert "--as must be the name of a package" in unknown
@@ -193,7 +193,7 @@ def test_what_chance_would_score_stands_beside_it_also_where_rows_share_an_outco
         (column,) = columns(path, "--draws", 9, *options)
         assert set(column["chance"]) >= {"lower_distance", "distance", "brier"}
         for name, found in column["chance"].items():
-            chance = measures.chance_level(p, name, y, 9, normalize=False, groups=groups)
+            chance = measures.chance_level(p, name, y, n_draws=9, normalize=False, groups=groups)
             assert (found["mean"], found["p_value"]) == (chance.mean, chance.p_value)
             assert list(found["quantiles"].values()) == list(chance.quantiles.values())
     shown = lines_of(path, "--draws", 9)["Brier score"]
@@ -253,7 +253,7 @@ def two_models(models_and_outcomes, tmp_path_factory):
 
 @pytest.mark.parametrize("options", ["", "--together day", "--settled-at day --sort day"])
 def test_combined_forecasts_are_the_librarys_answer(two_models, models_and_outcomes, tmp_path, options):
-    result = combine_forecasts(*models_and_outcomes, DAY * 10 + 9 if options else None)
+    result = combine_forecasts(*models_and_outcomes, settled_at=DAY * 10 + 9 if options else None)
     given = [*two_models, *options.split()]
     found, report = record("combine", *given, "--out", tmp_path), result.report()
     assert found["certificate"] == result.certificate[-1]

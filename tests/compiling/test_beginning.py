@@ -187,7 +187,7 @@ def test_columns(switch, played, late, horizon, at):
     def game():
         told = []
         for y in (outcomes, absent):
-            result = recalibrate_stream(p, y, rows + late, horizon=horizon, groups=rows % 2)
+            result = recalibrate_stream(p, y, settled_at=rows + late, horizon=horizon, groups=rows % 2)
             told += [result.probabilities.tobytes(), result.certificate.tobytes(), result.guarantee]
         return told
 

@@ -222,19 +222,19 @@ def columns() -> Iterable[tuple[str, Play]]:
         result = onlinecal.recalibrate_stream(*given, **settings)
         return [result.probabilities, result.certificate, result.guarantee, repr(result.report())]
 
-    def together(*given: Any) -> Iterable[Any]:
+    def together(**given: Any) -> Iterable[Any]:
         some = np.where(np.arange(T) % 4 == 1, np.nan, TABLE[:, 1])
-        result = onlinecal.combine_forecasts({"one": HINTS, "some": some}, COINS, *given)
+        result = onlinecal.combine_forecasts({"one": HINTS, "some": some}, COINS, **given)
         return [result.probabilities, result.weights, result.certificate, result.guarantee]
 
     yield "combined", together
-    yield "combined/late", lambda: together(LATE)
+    yield "combined/late", lambda: together(settled_at=LATE)
     yield "column", lambda: made(HINTS, COINS)
-    yield "column/late", lambda: made(HINTS, COINS, LATE)
+    yield "column/late", lambda: made(HINTS, COINS, settled_at=LATE)
     yield "column/groups", lambda: made(HINTS, COINS, groups=np.arange(T) % 3)
     for strategy in ("auto", "simplex", "classwise", "top-label"):
         yield f"table/{strategy}", partial(made, TABLE, LABELS, strategy=strategy)
-        yield f"table/{strategy}/late", partial(made, TABLE, LABELS, LATE, strategy=strategy)
+        yield f"table/{strategy}/late", partial(made, TABLE, LABELS, settled_at=LATE, strategy=strategy)
 
 
 def engine() -> Iterable[tuple[str, Play]]:

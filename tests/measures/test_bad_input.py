@@ -127,7 +127,7 @@ FUNCTIONS = m.functional_multicalibration_error
         (DISTANCE, (FOUR, np.full((4, 3), 0.5)), {}, r"labels must sum to 1 .* got 1\.5 at row 0"),
         (DISTANCE, (FOUR, np.eye(3)), {}, r"labels must have the shape \(4, 3\) .* got \(3, 3\)"),
         (m.decision_calibration_error, (*TWO, 0), {}, "n_actions must .* 1, got 0"),
-        (m.decision_calibration_error, (*TWO, 2, "firm"), {}, "soft, hard, got 'firm'"),
+        (m.decision_calibration_error, (*TWO, 2), {"partition": "firm"}, "soft, hard, got 'firm'"),
         *(
             (m.decision_loss_gap, (*TWO, losses), {}, message)
             for losses, message in (

@@ -57,12 +57,14 @@ def test_p_values_keep_their_level(measure):
     """At most a with probability at most a, ties and all; near 0 for forecasts that are wrong."""
     rng = np.random.default_rng(0)
     p = rng.integers(1, 5, 60) / 5
-    found = np.array([chance_level(p, measure, rng.random(60) < p, 19, seed).p_value for seed in range(150)])
+    found = np.array(
+        [chance_level(p, measure, rng.random(60) < p, n_draws=19, seed=seed).p_value for seed in range(150)]
+    )
     for level in (0.05, 0.2, 0.5):
         assert (found <= level).mean() <= level + 3 * np.sqrt(level * (1 - level) / 150)
     assert (found <= 0.5).mean() > 0.35
     many = np.tile(p, 9)
-    assert chance_level(many, measure, rng.random(540) < 1 - many, 199).p_value == 1 / 200
+    assert chance_level(many, measure, rng.random(540) < 1 - many, n_draws=199).p_value == 1 / 200
 
 
 def test_rows_of_one_group_share_their_chance():
@@ -73,8 +75,8 @@ def test_rows_of_one_group_share_their_chance():
     found = []
     for seed in range(40):
         y = np.repeat(rng.random(40) < p[::100], 100)
-        assert seed or chance_level(p, "smooth", y, 99, seed).p_value == 0.01
-        found.append(chance_level(p, "smooth", y, 19, seed, groups=match).p_value)
+        assert seed or chance_level(p, "smooth", y, n_draws=99, seed=seed).p_value == 0.01
+        found.append(chance_level(p, "smooth", y, n_draws=19, seed=seed, groups=match).p_value)
     assert 0.2 < np.mean(found) < 0.8
     chance = chance_level(p, "brier", n_draws=400, groups=match)
     alone = chance_level(p, "brier", n_draws=400)
@@ -91,12 +93,14 @@ def test_draws_repeat_and_are_not_those_that_made_the_forecasts():
     own = chance_level(p, smooth_calibration_error, n_draws=20)
     assert own.mean == pytest.approx(first.mean)
     assert chance_level(p, "smooth", n_draws=20, normalize=False).mean == pytest.approx(first.mean * 500)
-    whole, each = (chance_level(p, "lower_distance", None, 1, normalize=one).mean for one in (None, True))
+    whole, each = (
+        chance_level(p, "lower_distance", None, n_draws=1, normalize=one).mean for one in (None, True)
+    )
     assert whole == pytest.approx(500 * each)
     # were the uniforms those of the forecasts, no outcome of a first draw would be 1
     assert chance_level(p, lambda _, y: float(y.sum()), n_draws=1).mean > 200
     seen, told = [], {"limit": 1e-9, "progress": lambda *at: seen.append(at)}
-    chance = chance_level([0.5] * 3, "brier", [1, 1, 0], 10**9, **told)
+    chance = chance_level([0.5] * 3, "brier", [1, 1, 0], n_draws=10**9, **told)
     assert (chance.n_draws, seen) == (1, [(1, 10**9)])
     assert chance.p_value in (0.5, 1.0)
 

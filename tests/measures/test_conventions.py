@@ -73,7 +73,7 @@ def test_packages_differ_on_the_example_of_the_page():
         len(
             {
                 *found.values(),
-                round(expected_calibration_error(example["forecasts"], example["outcomes"], 10), 6),
+                round(expected_calibration_error(example["forecasts"], example["outcomes"], bins=10), 6),
             }
         )
         == 7
@@ -139,17 +139,19 @@ def test_weights_are_rows_written_out_in_every_convention(kind):
     for name, one in CONVENTIONS.items():
         if getattr(one, kind) is None:
             continue
-        written_out = error(rows.repeat(weights, axis=0), came.repeat(weights), 10, convention=name)
-        assert error(rows, came, 10, sample_weight=weights, convention=name) == pytest.approx(written_out)
+        written_out = error(rows.repeat(weights, axis=0), came.repeat(weights), bins=10, convention=name)
+        assert error(rows, came, bins=10, sample_weight=weights, convention=name) == pytest.approx(
+            written_out
+        )
 
 
 def test_without_a_number_of_bins_it_is_the_package_own():
     _, p, y = ERRORS["event"]
     for name in BINNED:
-        own = expected_calibration_error(p, y, CONVENTIONS[name].bins, convention=name)
+        own = expected_calibration_error(p, y, bins=CONVENTIONS[name].bins, convention=name)
         assert expected_calibration_error(p, y, convention=name) == own
     assert expected_calibration_error(p, y, convention="mcgrad") == expected_calibration_error(
-        p, y, 40, convention="netcal"
+        p, y, bins=40, convention="netcal"
     )
 
 
@@ -157,20 +159,23 @@ def test_errors_of_classes_are_averaged_where_a_package_does():
     # no end of a bin is near these
     rows, labels = [[0.3, 0.6, 0.1], [0.6, 0.3, 0.1], [0.1, 0.6, 0.3]], [1, 1, 0]
     for name in ("pycalib", "uncertainty-calibration"):
-        average = classwise_calibration_error(rows, labels, 4, convention=name)
-        assert 3 * average == pytest.approx(classwise_calibration_error(rows, labels, 4))
+        average = classwise_calibration_error(rows, labels, bins=4, convention=name)
+        assert 3 * average == pytest.approx(classwise_calibration_error(rows, labels, bins=4))
 
 
 def test_of_two_columns_netcal_measures_the_second():
     rows, labels = np.array([[0.875, 0.125], [0.375, 0.625]]), [0, 1]
-    assert confidence_calibration_error(rows, labels, 10, convention="netcal") == expected_calibration_error(
-        rows[:, 1], labels, 10
-    )
+    assert confidence_calibration_error(
+        rows, labels, bins=10, convention="netcal"
+    ) == expected_calibration_error(rows[:, 1], labels, bins=10)
 
 
 def test_forecasts_of_zero_alone_have_no_error_where_they_are_in_no_bin():
-    assert math.isnan(expected_calibration_error([0.0, 0.0], [0, 1], 10, convention="calzone-tool"))
-    assert expected_calibration_error([0.0, 0.0], [0, 1], 10, False, convention="calzone-tool") == 0.0
+    assert math.isnan(expected_calibration_error([0.0, 0.0], [0, 1], bins=10, convention="calzone-tool"))
+    assert (
+        expected_calibration_error([0.0, 0.0], [0, 1], bins=10, normalize=False, convention="calzone-tool")
+        == 0.0
+    )
 
 
 def test_a_log_loss_is_as_large_as_a_package_lets_it_be():
@@ -261,8 +266,8 @@ def test_the_page_has_the_example_of_the_record_and_our_figures_of_it():
     }
     first, _, loss = (row for row in rows_of_page() if row["package"] == "onlinecal")
     p, y, table, labels = (np.array(example[name]) for name in names.values())
-    found = [expected_calibration_error(p, y, 10)]
-    found += [ERRORS[kind][0](table, labels, 10) for kind in ("confidence", "classwise", "top_label")]
+    found = [expected_calibration_error(p, y, bins=10)]
+    found += [ERRORS[kind][0](table, labels, bins=10) for kind in ("confidence", "classwise", "top_label")]
     assert [round(value, 4) for value in found] == [float(first[name]) for name in HEADINGS]
     assert float(loss["log loss"]) == round(event_scores(p, y).log_loss, 4)
     assert f", {cumulative_calibration_error(p, y).error:.1f}, times T".replace("0.3", ".3") in PAGE

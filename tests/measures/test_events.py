@@ -52,8 +52,8 @@ def test_it_sums_absolute_biases_over_equal_forecasts_or_bins(history, part, bin
     sets = [v if bins is None else max(i for i in range(bins) if i / bins <= v) for v in p]
     rounds = list(zip(sets, p, y, strict=True))
     expected = sum(abs(math.fsum(v - o for at, v, o in rounds if at == u)) for u in set(sets))
-    assert expected_calibration_error(p, y, bins, normalize=False) == pytest.approx(expected, abs=1e-12)
-    assert expected_calibration_error(p, y, bins) == pytest.approx(expected / len(p), abs=1e-12)
+    assert expected_calibration_error(p, y, bins=bins, normalize=False) == pytest.approx(expected, abs=1e-12)
+    assert expected_calibration_error(p, y, bins=bins) == pytest.approx(expected / len(p), abs=1e-12)
     # tied forecasts leave no rounding error
     assert expected_calibration_error([0.1] * 10, [1] + [0] * 9) == 0.0
 
@@ -170,7 +170,7 @@ def test_on_a_grid_the_monitor_loses_nothing():
         monitor.update(forecast, outcome)
         if t in (0, 1, 399):
             answer = monitor.calibration_distance()
-            whole = calibration_distance(p[: t + 1], y[: t + 1], "bracket")
+            whole = calibration_distance(p[: t + 1], y[: t + 1], method="bracket")
             assert (answer.lower, answer.upper) == (whole.lower, whole.upper)
             assert monitor.calibration_distance(normalize=True).upper == pytest.approx(whole.upper / (t + 1))
     assert monitor.smooth_calibration_error().upper == pytest.approx(smooth_calibration_error(p, y))
@@ -186,7 +186,7 @@ def test_memory_is_bounded_and_what_it_costs_widens_the_bracket():
     monitor.update_many(p[100:], y[100:])
     assert len(monitor.counts().values) <= 2 * 20 + 1
     assert 0 < monitor.moved <= 300 / 40
-    exact = calibration_distance(p, y, "exact").exact
+    exact = calibration_distance(p, y, method="exact").exact
     answer = monitor.calibration_distance()
     assert answer.lower <= exact <= answer.upper
     assert answer.upper - answer.lower <= 2 * monitor.moved + 0.5
@@ -239,8 +239,8 @@ def test_the_three_errors_are_those_of_loops_over_rows(table, bins):
         by_sets(((t, key), bias) for t, (key, bias) in zip(top, confident, strict=True)),
     ]
     for error, value in zip(EVENTS, expected, strict=True):
-        assert error(p, y, bins, normalize=False) == pytest.approx(value, abs=1e-12)
-        assert error(p, y, bins, normalize=True) == pytest.approx(value / n, abs=1e-12)
+        assert error(p, y, bins=bins, normalize=False) == pytest.approx(value, abs=1e-12)
+        assert error(p, y, bins=bins, normalize=True) == pytest.approx(value / n, abs=1e-12)
     assert expected[1] <= expected[2] + 1e-12
 
 
@@ -260,8 +260,13 @@ def test_the_largest_conditional_error_is_that_of_a_loop_over_level_sets(table, 
         ),
         default=0.0,
     )
-    assert linf_conditional_error(p, y, n_levels, min_rows) == pytest.approx(expected, abs=1e-12)
-    weighted, largest = lp_calibration_error(p, y, np.inf, n_levels), linf_conditional_error(p, y, n_levels)
+    assert linf_conditional_error(p, y, n_levels=n_levels, min_rows=min_rows) == pytest.approx(
+        expected, abs=1e-12
+    )
+    weighted, largest = (
+        lp_calibration_error(p, y, np.inf, n_levels=n_levels),
+        linf_conditional_error(p, y, n_levels=n_levels),
+    )
     smallest = min(map(len, sets.values()))
     assert weighted - 1e-12 <= largest <= weighted * len(p) / smallest + 1e-12
 

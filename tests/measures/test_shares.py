@@ -62,7 +62,7 @@ def test_ties_are_rounded_up_and_down_in_turns_along_the_forecasts():
     tied = np.where(np.arange(2000) == 7, 0.5, y)
     found = calibration_distance(p, tied)
     assert 0.0 <= found.upper - found.lower <= 1.0 + 0.05 * found.upper
-    exact = [calibration_distance(p[:200], one[:200], "exact").exact for one in (y, y.astype(float))]
+    exact = [calibration_distance(p[:200], one[:200], method="exact").exact for one in (y, y.astype(float))]
     assert exact[0] == exact[1]
     assert smooth_calibration_error(p, y) == smooth_calibration_error(p, y.astype(float))
 
@@ -85,7 +85,7 @@ def test_monitor_and_metrics_agree_with_the_functions_and_forget(rounds):
         Brier(): np.mean((p - y) ** 2),
         Brier(pos_val=False): np.mean((p + y - 1.0) ** 2),
         ECE(): expected_calibration_error(p, y),
-        ECE(bins=3): expected_calibration_error(p, y, 3),
+        ECE(bins=3): expected_calibration_error(p, y, bins=3),
         SmoothCalibration(): smooth,
         CalibrationDistance(): bracket.upper / len(p),
     }

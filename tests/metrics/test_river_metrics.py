@@ -228,7 +228,10 @@ def test_the_top_label_is_the_event_that_the_most_probable_label_comes(kind):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Brier("a", True), "pos_val and top_label exclude each other, got pos_val='a'"),
+        (
+            lambda: Brier(pos_val="a", top_label=True),
+            "pos_val and top_label exclude each other, got pos_val='a'",
+        ),
         (lambda: Brier(top_label=1), "top_label must be False or True, got 1"),
         (lambda: TOP.update("a", 0.3), r"y_pred must be a dictionary of labels for top_label=True, got 0\.3"),
         (lambda: TOP.update("a", {"a": 0.3, "b": math.nan}), "y_pred must be a number"),

@@ -82,7 +82,7 @@ def model_diagnostics(one: Given) -> Figures:
 def netcal(one: Given) -> Figures:
     from netcal.metrics import ECE
 
-    measure = ECE(one.bins).measure
+    measure = ECE(bins=one.bins).measure
     return {"event": measure(one.p, one.y), "confidence": measure(one.table, one.labels)}
 
 

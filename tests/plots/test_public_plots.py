@@ -107,7 +107,7 @@ def test_the_running_distance_is_that_of_every_beginning():
     assert table["round"].to_list() == [1, 50, 50, T]
     for one in table.to_dicts():
         stop = one["round"]
-        exact = calibration_distance(FORECASTS[:stop], OUTCOMES[:stop], "exact", normalize=True).exact
+        exact = calibration_distance(FORECASTS[:stop], OUTCOMES[:stop], method="exact", normalize=True).exact
         assert one["lower"] - 1e-12 <= exact <= one["upper"] + 1e-12
     assert table_of("running_distance", FORECASTS[:3], OUTCOMES[:3])["round"].to_list() == [1, 2, 3]
 
@@ -299,7 +299,7 @@ def test_the_course_of_forecasts_is_drawn_on_demand_as_dots_if_they_jump_about(f
 def test_level_sets_carry_the_error_and_wilsons_intervals(p):
     table = table_of("level_sets", TABLE, CLASSES, p=p, n_levels=3, confidence=0.9)
     sizes = ((table["forecast"] - table["frequency"]) * table["mass"]).abs().to_numpy()
-    assert np.linalg.norm(sizes, p) == pytest.approx(lp_calibration_error(TABLE, CLASSES, p, 3))
+    assert np.linalg.norm(sizes, p) == pytest.approx(lp_calibration_error(TABLE, CLASSES, p, n_levels=3))
     assert (np.diff(sizes) <= 1e-15).all()
     ones = (table["frequency"] * table["rows"]).round()
     intervals = np.column_stack(wilson_interval(ones.to_numpy(), table["rows"].to_numpy(), 0.9))
@@ -330,7 +330,7 @@ def test_losses_lie_as_far_from_the_predicted_as_their_gaps_say():
 
 def test_groups_have_the_violations_of_the_report_the_worst_first():
     groups = pl.DataFrame({"low": TENTHS < 0.4, "nobody": np.zeros(N, bool), "ones": COINS == 1})
-    report = multicalibration_report(TENTHS, COINS, groups, 5)
+    report = multicalibration_report(TENTHS, COINS, groups, n_levels=5)
     lines = sorted((line for line in report.lines if line.count), key=lambda line: -line.violation)
     table = table_of("group_biases", TENTHS, COINS, groups, n_levels=5)
     assert table["group"].to_list() == [line.name for line in lines] == ["ones", "low"]

@@ -55,7 +55,11 @@ def test_checks_of_scikit_learn(estimator, check):
 
 
 @pytest.mark.slow
-@by_checks_of(RecalibratedClassifierCV(LinearSVC(random_state=0), TemperatureScaling(), cv=2, ensemble=False))
+@by_checks_of(
+    RecalibratedClassifierCV(
+        LinearSVC(random_state=0), recalibrator=TemperatureScaling(), cv=2, ensemble=False
+    )
+)
 @pytest.mark.filterwarnings("ignore")
 def test_checks_of_scikit_learn_by_scores(estimator, check):
     check(estimator)
@@ -71,14 +75,18 @@ def test_temperature_scaling_is_that_of_scikit_learns_calibrated_classifier(clas
         theirs.fit(rows, labels)
     except ValueError:
         pytest.skip("this scikit-learn has no temperature scaling")
-    ours = RecalibratedClassifierCV(classifier, TemperatureScaling(), ensemble=ensemble).fit(rows, labels)
+    ours = RecalibratedClassifierCV(classifier, recalibrator=TemperatureScaling(), ensemble=ensemble).fit(
+        rows, labels
+    )
     assert len(ours.calibrated_classifiers_) == (5 if ensemble else 1)
     # theirs takes scores (-s, s) of two classes, ours (0, s): the same map, with another temperature
     assert np.abs(ours.predict_proba(rows) - theirs.predict_proba(rows)).max() < 2e-3
 
 
 def test_it_is_searched_in_a_pipeline_and_lowers_the_loss_of_rows_held_out():
-    inner = RecalibratedClassifierCV(GaussianNB(), LpRecalibrator(n_levels=5, tolerance=0.02), cv=3)
+    inner = RecalibratedClassifierCV(
+        GaussianNB(), recalibrator=LpRecalibrator(n_levels=5, tolerance=0.02), cv=3
+    )
     grid = {"recalibratedclassifiercv__recalibrator__n_levels": [2, 6]}
     search = GridSearchCV(make_pipeline(StandardScaler(), inner), grid, scoring="neg_log_loss", cv=3)
     own, ours = (
@@ -89,7 +97,7 @@ def test_it_is_searched_in_a_pipeline_and_lowers_the_loss_of_rows_held_out():
 
 
 def test_texts_frames_jobs_and_copies_change_nothing():
-    model = RecalibratedClassifierCV(GaussianNB(), TemperatureScaling(), cv=3)
+    model = RecalibratedClassifierCV(GaussianNB(), recalibrator=TemperatureScaling(), cv=3)
     expected = model.fit(X, np.array([0, 2, 1])[NUMBERS]).predict_proba(X)
     names = [f"x{i}" for i in range(X.shape[1])]
     for frame in (pd.DataFrame(X, columns=names), pl.DataFrame(X, schema=names)):
@@ -117,7 +125,9 @@ class Recorder(ClassifierMixin, BaseEstimator):
 
 def test_weights_and_other_arguments_reach_their_rows():
     weights, tags = np.arange(len(Y)) + 1.0, np.arange(len(Y))
-    model = RecalibratedClassifierCV(Recorder(), Recorder(), cv=KFold(3, shuffle=True, random_state=0))
+    model = RecalibratedClassifierCV(
+        Recorder(), recalibrator=Recorder(), cv=KFold(3, shuffle=True, random_state=0)
+    )
     model.fit(X, Y, sample_weight=weights, tags=tags)
     for pair, (train, test) in zip(model.calibrated_classifiers_, model.cv.split(X), strict=True):
         rows, labels, given, told = pair.estimator.seen_
@@ -129,12 +139,14 @@ def test_weights_and_other_arguments_reach_their_rows():
         assert (model.classes_[numbers] == Y[test]).all()
         assert (given == weights[test]).all()
         assert told is None
-    model = RecalibratedClassifierCV(Recorder(), Recorder(), cv=3, ensemble=False).fit(X, Y, weights)
+    model = RecalibratedClassifierCV(Recorder(), recalibrator=Recorder(), cv=3, ensemble=False).fit(
+        X, Y, weights
+    )
     assert sorted(model.calibrated_classifiers_[0].recalibrator.seen_[2]) == weights.tolist()
     with sklearn.config_context(enable_metadata_routing=True):
         inner = Recorder().set_fit_request(sample_weight=False, tags=True)
         outer = Recorder().set_fit_request(sample_weight=True, tags=False)
-        model = RecalibratedClassifierCV(inner, outer, cv=GroupKFold(3))
+        model = RecalibratedClassifierCV(inner, recalibrator=outer, cv=GroupKFold(3))
         model.fit(X, Y, sample_weight=weights, tags=tags, groups=tags % 3)
         (pair, *_) = model.calibrated_classifiers_
         assert pair.estimator.seen_[2] is None
@@ -148,6 +160,10 @@ class Unweighted(Recorder):
         return super().fit(X, y)
 
 
+def made_of(estimator, recalibrator=None):
+    return RecalibratedClassifierCV(estimator, recalibrator=recalibrator)
+
+
 def test_who_takes_no_weights_and_that_there_are_fewer_folds_is_said():
     weights, rare = np.ones(len(Y)), np.where(np.arange(len(Y)) % 60 == 0, "rare", "often")
     for model, labels, message in (
@@ -156,7 +172,7 @@ def test_who_takes_no_weights_and_that_there_are_fewer_folds_is_said():
         ((GaussianNB(),), rare, r"cv=5 becomes 3: there are 3 rows of class 'rare'"),
     ):
         with pytest.warns(UserWarning, match=message) as caught:
-            fitted = RecalibratedClassifierCV(*model).fit(X, labels, sample_weight=weights)
+            fitted = made_of(*model).fit(X, labels, sample_weight=weights)
         assert {warned.filename for warned in caught if warned.category is UserWarning} == {__file__}
     assert len(fitted.calibrated_classifiers_) == 3
 
@@ -164,7 +180,7 @@ def test_who_takes_no_weights_and_that_there_are_fewer_folds_is_said():
 def test_a_frozen_classifier_is_asked_about_all_rows():
     frozen = FrozenEstimator(GaussianNB().fit(X[::2], Y[::2]))
     rows, labels = X[1::2], Y[1::2]
-    model = RecalibratedClassifierCV(frozen, TemperatureScaling()).fit(rows, labels)
+    model = RecalibratedClassifierCV(frozen, recalibrator=TemperatureScaling()).fit(rows, labels)
     (pair,) = model.calibrated_classifiers_
     assert pair.estimator is frozen
     alone = TemperatureScaling().fit(frozen.predict_proba(rows), np.searchsorted(frozen.classes_, labels))
@@ -206,7 +222,7 @@ def test_scores_of_any_size_keep_what_they_say():
 
 def test_shares_of_neighbours_that_are_zero_are_less_than_one_neighbour():
     rows, labels = make_classification(1000, n_informative=5, flip_y=0.1, random_state=0)
-    ours = RecalibratedClassifierCV(KNeighborsClassifier(10), TemperatureScaling())
+    ours = RecalibratedClassifierCV(KNeighborsClassifier(10), recalibrator=TemperatureScaling())
     theirs = CalibratedClassifierCV(KNeighborsClassifier(10))
     losses = [
         log_loss(labels[500:], one.fit(rows[:500], labels[:500]).predict_proba(rows[500:]))

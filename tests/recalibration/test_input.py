@@ -147,7 +147,10 @@ WEIGHTED = {
     "decision, soft": DecisionRecalibrator.as_in_paper(2, 0.02, max_rounds=2),
     "decision, given losses": DecisionRecalibrator.as_in_paper(losses=1.0 - np.eye(4), max_rounds=3),
 }
-CHOSEN = {"lp, folds": LpRecalibrator(), "decision, folds": DecisionRecalibrator(2, max_rounds=2, n_folds=2)}
+CHOSEN = {
+    "lp, folds": LpRecalibrator(),
+    "decision, folds": DecisionRecalibrator(n_actions=2, max_rounds=2, n_folds=2),
+}
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 
@@ -193,8 +196,10 @@ def sure_source(n):
 
 
 MODELS = {
-    "decision": DecisionRecalibrator(2),
-    "decision, full steps": DecisionRecalibrator(3, 0.1, start="none", step="full", n_folds=0, keep=0),
+    "decision": DecisionRecalibrator(n_actions=2),
+    "decision, full steps": DecisionRecalibrator(
+        n_actions=3, epsilon=0.1, start="none", step="full", n_folds=0, keep=0
+    ),
     "lp": LpRecalibrator.as_in_paper(n_levels=3, tolerance=0.002, within="shift"),
     "temperature": TemperatureScaling(),
     "top label": TopLabelIsotonic(),
@@ -227,6 +232,6 @@ def test_a_floor_costs_the_guarantee_one_row_at_most(given):
     else:
         assert np.array_equal(answers, (1 - 4 * model.floor_) * bare.predict_proba(table) + model.floor_)
         # linear scores of the floored rows are linear scores of the rows: regions are the same
-        left = decision_calibration_error(bare.predict_proba(table), labels, 2, "hard")
-        found = decision_calibration_error(answers, labels, 2, "hard")
+        left = decision_calibration_error(bare.predict_proba(table), labels, 2, partition="hard")
+        found = decision_calibration_error(answers, labels, 2, partition="hard")
         assert found <= left + np.sqrt(1 - 1 / 4) / 41 + 1e-9

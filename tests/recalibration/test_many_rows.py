@@ -42,8 +42,8 @@ def weighted_source(n, k, seed=0):
 SMOOTH = {
     "temperature": TemperatureScaling(),
     "vector": VectorScaling(),
-    "Dirichlet": DirichletCalibration(0.3, 0.2),
-    "pulled": DirichletCalibration(0.0, 0.0, pull=7.0),
+    "Dirichlet": DirichletCalibration(off_diagonal=0.3, intercept=0.2),
+    "pulled": DirichletCalibration(off_diagonal=0.0, intercept=0.0, pull=7.0),
 }
 
 

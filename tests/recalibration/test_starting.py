@@ -43,7 +43,7 @@ def log_loss(table, labels):
 
 def models(**parameters):
     yield LpRecalibrator(n_levels=2, **parameters)
-    yield DecisionRecalibrator(2, max_rounds=3, n_folds=2, **parameters)
+    yield DecisionRecalibrator(n_actions=2, max_rounds=3, n_folds=2, **parameters)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,10 @@ def test_a_pulled_map_is_taken_exactly_where_it_is_ahead_by_two_and_a_half_stand
         table, labels = skewed(320, seed, "dirichlet")
         # between a table that a temperature suits and one that it does not
         table = 0.5 * table + 0.5 * skewed(320, seed, "temperature")[0]
-        held_out, pulled = np.empty((2, 320)), DirichletCalibration(0.0, 0.0, pull=TEMPERATURE_PULL)
+        held_out, pulled = (
+            np.empty((2, 320)),
+            DirichletCalibration(off_diagonal=0.0, intercept=0.0, pull=TEMPERATURE_PULL),
+        )
         simple = chosen_start(5, 0, table[:299], labels[:299], np.ones(299))
         for fold in range(5):
             out = fold_numbers(320, 5, 0) == fold
@@ -235,7 +238,7 @@ def test_limited_rows_are_the_nearest_within_their_limits(keep, limit):
 @pytest.mark.parametrize("start", STARTS)
 def test_saved_decision_recalibrators_map_to_the_same_bits_with_every_start(start, tmp_path):
     table, labels = source(200)
-    model = DecisionRecalibrator(2, start=start, max_rounds=2, n_folds=2).fit(table, labels)
+    model = DecisionRecalibrator(n_actions=2, start=start, max_rounds=2, n_folds=2).fit(table, labels)
     model.save(tmp_path / "model.npz")
     back = DecisionRecalibrator.load(tmp_path / "model.npz")
     assert np.array_equal(back.predict_proba(table), model.predict_proba(table))
@@ -244,8 +247,8 @@ def test_saved_decision_recalibrators_map_to_the_same_bits_with_every_start(star
 
 def test_decisions_that_do_not_depend_on_the_share_have_mixed_gaps():
     table, labels = source(300)
-    model = DecisionRecalibrator(2, share=0.5, max_rounds=4, n_folds=0, keep=0).fit(table, labels)
-    whole = DecisionRecalibrator(2, share=1.0, max_rounds=4, n_folds=0, keep=0).fit(table, labels)
+    model = DecisionRecalibrator(n_actions=2, share=0.5, max_rounds=4, n_folds=0, keep=0).fit(table, labels)
+    whole = DecisionRecalibrator(n_actions=2, share=1.0, max_rounds=4, n_folds=0, keep=0).fit(table, labels)
     begun, corrected = started(model.start_, table), whole.predict_proba(table)
     for loss in gaussian_losses(2, 4, 20):
         decisions = (begun @ loss.T).argmin(axis=1)

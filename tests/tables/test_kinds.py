@@ -139,7 +139,7 @@ def updated(kind: type) -> Callable[..., Any]:
 METHODS: dict[str, Callable[..., Any]] = {
     "AlmostOneStepAhead.replay": replayed(lambda: AlmostOneStepAhead(hints=True)),
     "SimplexAlmostOneStepAhead.replay": replayed(lambda: SimplexAlmostOneStepAhead(3, hints=True)),
-    "play": lambda hints: play(AlmostOneStepAhead(hints=True), adversaries.create("coin"), N, hints),
+    "play": lambda hints: play(AlmostOneStepAhead(hints=True), adversaries.create("coin"), N, hints=hints),
     "TemperatureScaling": fitted(TemperatureScaling),
     "LpRecalibrator": fitted(LpRecalibrator),
     "GroupRecalibrator": of_groups,

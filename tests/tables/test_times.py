@@ -104,7 +104,9 @@ def test_times_of_one_column_have_zones_in_all_rows_or_in_none():
     with pytest.raises(ValueError, match="at row 1, without a zone where others have one"):
         read_times(["2024-01-31T10:00Z", "2024-01-31T10:00"], "times")
     with pytest.raises(ValueError, match="settled_at and times cannot be compared: times with a zone, as"):
-        recalibrate_stream([0.5] * 2, [0, 1], ["2024-01-02Z"[:10] + "T00:00Z"] * 2, times=["2024-01-01"] * 2)
+        recalibrate_stream(
+            [0.5] * 2, [0, 1], settled_at=["2024-01-02Z"[:10] + "T00:00Z"] * 2, times=["2024-01-01"] * 2
+        )
 
 
 START = pd.Timestamp("2024-03-31 00:00", tz="UTC")
@@ -137,8 +139,8 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_times_of_every_kind_settle_the_same_rows(kind):
     times, settled = KINDS[kind]
-    right = recalibrate_stream(FORECASTS, OUTCOMES, [n + 1 for n in range(8)])
-    found = recalibrate_stream(FORECASTS, OUTCOMES, settled, times=times)
+    right = recalibrate_stream(FORECASTS, OUTCOMES, settled_at=[n + 1 for n in range(8)])
+    found = recalibrate_stream(FORECASTS, OUTCOMES, settled_at=settled, times=times)
     assert found.probabilities.tolist() == right.probabilities.tolist()
 
 
@@ -151,11 +153,11 @@ def test_a_missing_outcome_needs_no_time(kind):
     if kind == "pyarrow":
         holed = pa.array(holed)
     outcomes = [0, 1, None, 0, 0, 1, 1, 0]
-    right = recalibrate_stream(FORECASTS, outcomes, [n + 1 for n in range(8)])
-    found = recalibrate_stream(FORECASTS, outcomes, holed, times=times)
+    right = recalibrate_stream(FORECASTS, outcomes, settled_at=[n + 1 for n in range(8)])
+    found = recalibrate_stream(FORECASTS, outcomes, settled_at=holed, times=times)
     assert found.probabilities.tolist() == right.probabilities.tolist()
     with pytest.raises(ValueError, match="settled_at has no value at row 2"):
-        recalibrate_stream(FORECASTS, OUTCOMES, holed, times=times)
+        recalibrate_stream(FORECASTS, OUTCOMES, settled_at=holed, times=times)
 
 
 def test_whole_numbers_that_doubles_cannot_tell_apart_are_in_order():
@@ -169,7 +171,7 @@ def test_whole_numbers_that_doubles_cannot_tell_apart_are_in_order():
 def test_a_span_in_place_of_times_is_told_what_to_do():
     for span in (dt.timedelta(30), np.timedelta64(30, "D"), 30):
         with pytest.raises(ValueError, match=r"settled_at must have a time for each row, got .*: a span"):
-            recalibrate_stream(FORECASTS, OUTCOMES, span)
+            recalibrate_stream(FORECASTS, OUTCOMES, settled_at=span)
 
 
 def test_an_instant_before_the_first_year_is_refused_in_words():
@@ -181,7 +183,7 @@ def test_an_instant_before_the_first_year_is_refused_in_words():
 def test_outcomes_that_no_forecast_knows_are_remarked_on():
     with pytest.warns(LabelWarning, match="no outcome is known before the last forecast.*settled_at"):
         report = recalibrate_stream(
-            FORECASTS, OUTCOMES, np.arange(8) * 1000 + 1000, times=np.arange(8)
+            FORECASTS, OUTCOMES, settled_at=np.arange(8) * 1000 + 1000, times=np.arange(8)
         ).report()
     assert "nothing is learnt" in report.remarks[0]
 

@@ -68,8 +68,8 @@ def brier(p, y):
 
 def against_the_best(columns, y, settled_at=None):
     """The Brier score of the combination over that of the best single model, recalibrated."""
-    alone = [brier(recalibrate_stream(p, y, settled_at).probabilities, y) for p in columns.T]
-    return brier(combine_forecasts(columns, y, settled_at).probabilities, y) / min(alone)
+    alone = [brier(recalibrate_stream(p, y, settled_at=settled_at).probabilities, y) for p in columns.T]
+    return brier(combine_forecasts(columns, y, settled_at=settled_at).probabilities, y) / min(alone)
 
 
 def test_better_than_the_best_model_on_three_of_four_streams_and_nowhere_half_a_percent_worse():
@@ -102,7 +102,7 @@ def test_columns_are_combined_as_row_by_row(at):
     columns, y = made("both", 400)
     columns[::3, 1], columns[5] = np.nan, np.nan
     model, place = two_columns(), np.arange(400)
-    result = combine_forecasts(columns, y, None if at[0] == 0 else at)
+    result = combine_forecasts(columns, y, settled_at=None if at[0] == 0 else at)
     # the greatest delay is known beforehand to the columns only
     known = np.maximum(np.searchsorted(place, at, side="right"), place + 1)
     model._mixture(True).state[ticket_size(2) + MOST_LATE] = (known - 1 - place).max()
@@ -141,7 +141,7 @@ def test_the_report_adds_up():
 @pytest.mark.parametrize(("late", "rate"), [(0, 2.0), (1, 0.3 / 2), (7, 0.3 / 8)])
 def test_the_bound_on_the_regret_is_that_of_theorem_17g(late, rate):
     columns, y = made("both", 300)
-    report = combine_forecasts(columns, y, np.arange(300) + late).report()
+    report = combine_forecasts(columns, y, settled_at=np.arange(300) + late).report()
     # a tenth of the weight is shared by the models
     assert report.regret_bound == pytest.approx(np.log(2 / 0.1) / rate)
 

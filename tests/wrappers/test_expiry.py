@@ -55,7 +55,7 @@ def test_silence_settles_forecasts_as_in_a_column(tell, absent):
     outcomes, at = np.where(HAPPENED, 1.0, np.nan), np.arange(ROWS) + DELAYS
     # what would be told after the last row is not told
     outcomes[at >= ROWS] = np.nan
-    result = recalibrate_stream(P, outcomes, at, due=20, absent=int(absent))
+    result = recalibrate_stream(P, outcomes, settled_at=at, due=20, absent=int(absent))
     assert np.array_equal(said, result.probabilities)
     assert model.n_rounds == result.report().n_rounds == ROWS - 21
     assert (model.n_expired, model.n_open) == (result.report().n_absent, 21)

@@ -182,7 +182,7 @@ def test_a_group_counts_from_its_first_forecast_on(scheme):
 
 @by_both
 def test_a_label_that_is_named_alone_is_forecast_and_certified_with_probability_1(scheme):
-    model, x = GroupCalibratedClassifier(Said(), {"any": bool}, scheme), {"p": 0.5}
+    model, x = GroupCalibratedClassifier(Said(), {"any": bool}, scheme=scheme), {"p": 0.5}
     model.classifier.predict_proba_one = lambda x: {"a": 1.0}
     model.learn_one(x, "a")
     assert model.predict_proba_one(x) == model.forecasts_one(x) == {"a": 1.0}

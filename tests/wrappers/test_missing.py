@@ -29,7 +29,7 @@ def test_the_report_speaks_of_the_settled_rows():
     assert report.brier_out == pytest.approx(np.mean((result.probabilities - y)[came] ** 2))
     assert report.brier_in == pytest.approx(np.mean((p - y)[came] ** 2))
     assert f"{ROWS - came.sum()} rows not settled yet, or never" in str(report)
-    report = recalibrate_stream(p, y, at, due=20).report()
+    report = recalibrate_stream(p, y, settled_at=at, due=20).report()
     is_late = (at > np.arange(ROWS) + 20) & (np.arange(ROWS) + 20 < at.max())
     assert report.n_absent == report.n_expired == is_late.sum() > 0
     assert f"{is_late.sum()} of them though an outcome came later" in str(report)

@@ -46,7 +46,7 @@ rounds_of_quarters = st.lists(st.tuples(st.floats(-50, 90), quarters), min_size=
 def test_every_sequence_of_targets_at_every_delay_is_within_certificate_and_guarantee(
     rounds, late, slack, horizon
 ):
-    model = CalibratedRegressor(Said(), LOW, HIGH, slack, horizon)
+    model = CalibratedRegressor(Said(), LOW, HIGH, slack=slack, horizon=horizon)
     answers = np.array(played(model, rounds, late))
     assert ((answers >= LOW) & (answers <= HIGH)).all()
     p, y = (answers - LOW) / (HIGH - LOW), (np.array([y for _, y in rounds]) - LOW) / (HIGH - LOW)
@@ -61,7 +61,7 @@ THRESHOLDS = [-10.0, 0.0, 10.0, 39.0]
 @settings(max_examples=examples(60), deadline=None)
 @given(rounds_of_quarters, st.sampled_from([0, 1, 7]), st.sampled_from([0.5, 1.0]))
 def test_thresholds_are_in_order_and_each_is_within_its_certificate(rounds, late, slack):
-    model = CalibratedDistribution(Said(), THRESHOLDS, slack, window=10)
+    model = CalibratedDistribution(Said(), THRESHOLDS, slack=slack, window=10)
     answers = played(model, rounds, late)
     table = np.array([list(answer.values()) for answer in answers])
     assert (np.diff(table, axis=1) >= 0).all()

@@ -120,7 +120,7 @@ def test_columns_are_forecast_as_row_by_row(k, settings, when, come):
     y = [None if none else outcome for none, outcome in zip(gone, y.tolist(), strict=True)]
     due = np.arange(ROWS) + rng.integers(0, 60, ROWS) if come == "due" else None
     absent = k - 1 if come == "due" and k > 1 else None
-    result = recalibrate_stream(p, y, at, due=due, absent=absent, **settings)
+    result = recalibrate_stream(p, y, settled_at=at, due=due, absent=absent, **settings)
     answers, certificates, models = row_by_row(p, y, at, due, absent or 0, **settings)
     model, report = models[0], result.report()
     assert np.array_equal(result.probabilities, answers)
@@ -140,7 +140,7 @@ def test_columns_are_forecast_as_row_by_row(k, settings, when, come):
 def test_each_group_has_forecasters_of_its_own(k, at):
     p, y = history(k)
     groups = np.random.default_rng(2).choice(["b", "a", "c"], ROWS, p=[0.6, 0.2, 0.2])
-    result = recalibrate_stream(p, y, at, groups=groups)
+    result = recalibrate_stream(p, y, settled_at=at, groups=groups)
     report = result.report()
     assert list(report.groups) == list(dict.fromkeys(groups.tolist()))
     answers, certificates, models = row_by_row(p, y.tolist(), at, groups=groups)
@@ -158,7 +158,7 @@ def test_each_group_has_forecasters_of_its_own(k, at):
 
 def test_times_settle_as_row_numbers_do():
     (p, y), at, start = column(), late(), datetime(2024, 1, 1)
-    expected = recalibrate_stream(p, y, at).probabilities
+    expected = recalibrate_stream(p, y, settled_at=at).probabilities
     times, settled = ([start + timedelta(hours=int(row)) for row in rows] for rows in (range(ROWS), at))
     for when, made in (
         (settled, times),
@@ -166,9 +166,9 @@ def test_times_settle_as_row_numbers_do():
         (pl.Series(settled), pl.Series(times)),
         (at * 60.0, np.arange(ROWS) * 60.0),
     ):
-        assert np.array_equal(recalibrate_stream(p, y, when, times=made).probabilities, expected)
+        assert np.array_equal(recalibrate_stream(p, y, settled_at=when, times=made).probabilities, expected)
     # within the gap before a forecast, outcomes are settled in the order of their times
-    first = recalibrate_stream(p[:2], [0, 1], [5.0, 4.0], times=[0.0, 1.0])
+    first = recalibrate_stream(p[:2], [0, 1], settled_at=[5.0, 4.0], times=[0.0, 1.0])
     assert first.certificate[0] == 0.0 < first.certificate[1]
 
 
@@ -181,7 +181,9 @@ def test_columns_come_out_as_what_they_were():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"risk": p, "came": y, "day": pd.date_range("2024-01-01", periods=50, tz="UTC")})
     frame = frame.set_index(np.arange(50)[::-1] * 3)
-    answer = recalibrate_stream(frame["risk"], frame["came"], frame["day"], times=frame["day"]).probabilities
+    answer = recalibrate_stream(
+        frame["risk"], frame["came"], settled_at=frame["day"], times=frame["day"]
+    ).probabilities
     pd.testing.assert_series_equal(answer, pd.Series(plain, index=frame.index, name="risk"))
 
 
@@ -233,7 +235,9 @@ def test_the_report_compares_what_comes_in_and_out(k):
 def test_what_comes_out_worse_is_warned_of():
     rng, (_, y) = np.random.default_rng(4), column(2000)
     with pytest.warns(LabelWarning, match="worse than the given ones") as warned:
-        worse = recalibrate_stream((y + 0.01 * rng.random(2000)) / 1.01, y, np.full(2000, 2000), slack=0.5)
+        worse = recalibrate_stream(
+            (y + 0.01 * rng.random(2000)) / 1.01, y, settled_at=np.full(2000, 2000), slack=0.5
+        )
     assert warned[0].filename == __file__
     assert worse.report().remarks == tuple(str(one.message) for one in warned)
 
@@ -287,4 +291,4 @@ def test_a_column_compiles_nothing_that_plays_single_rounds(monkeypatch):
     monkeypatch.setattr(projection, "steered", None)
     p, y = np.linspace(0.0, 1.0, 50), np.arange(50) % 2
     assert len(recalibrate_stream(p, y).probabilities) == 50
-    assert len(recalibrate_stream(p, y, np.arange(50) + 5).probabilities) == 50
+    assert len(recalibrate_stream(p, y, settled_at=np.arange(50) + 5).probabilities) == 50

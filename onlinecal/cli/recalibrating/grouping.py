@@ -74,6 +74,8 @@ def group_reports(rounds: Rounds, groups: list[str], n_levels: int) -> dict[str,
     maker = GroupMaker()
     members = maker.fit(table, rounds.frame.height)
     return {
-        name: multicalibration_report(forecasts, rounds.outcomes, members, n_levels, maker.names_)
+        name: multicalibration_report(
+            forecasts, rounds.outcomes, members, n_levels=n_levels, names=maker.names_
+        )
         for name, forecasts in rounds.forecasts.items()
     }

@@ -162,7 +162,9 @@ def lp_findings(run: Run) -> Findings:
     def scores(part: Part, name: str) -> MeasureScores:
         after = run.mapped[part.name][name]
         return {
-            f"Err_{order}, {n_levels} levels": lp_calibration_error(after, part.settled, p, n_levels),
+            f"Err_{order}, {n_levels} levels": lp_calibration_error(
+                after, part.settled, p, n_levels=n_levels
+            ),
             f"Err_{order} by chance alone": chance_error(after, p, n_levels, model.seed),
         }
 
@@ -196,7 +198,7 @@ def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
     """The average Err_p of labels drawn from the probabilities themselves, which chance alone makes."""
     rng = np.random.default_rng([seed, 11])
     draws = (drawn_labels(table, rng) for _ in range(CHANCE_DRAWS))
-    return float(np.mean([lp_calibration_error(table, labels, p, n_levels) for labels in draws]))
+    return float(np.mean([lp_calibration_error(table, labels, p, n_levels=n_levels) for labels in draws]))
 
 
 def lp_pictures(run: Run, cells: pl.DataFrame) -> list[Picture]:
@@ -404,7 +406,9 @@ def report_of(
 ) -> MulticalibrationReport:
     """The multicalibration report of forecasts of a part in its groups."""
     members = model.members(groups, len(part))
-    return multicalibration_report(p, part.settled, members, model.n_levels_ or None, model.group_names_)
+    return multicalibration_report(
+        p, part.settled, members, n_levels=model.n_levels_ or None, names=model.group_names_
+    )
 
 
 def boost_view(asked: Request, fit: Part) -> View:

@@ -111,7 +111,7 @@ class GridBaseline(Baseline):
     randomised = True
 
     def __init__(
-        self, horizon: int = 10_000, n_cells: int | None = None, seed: int | Sequence[int] = 0
+        self, horizon: int = 10_000, *, n_cells: int | None = None, seed: int | Sequence[int] = 0
     ) -> None:
         horizon = check_count(horizon, "horizon")
         if n_cells is not None:
@@ -220,8 +220,8 @@ class PowerOfTwoChoices(GridBaseline):
     places = (LAST_PLACE,)
     randomised = False
 
-    def __init__(self, horizon: int = 10_000, n_cells: int | None = None) -> None:
-        super().__init__(horizon, n_cells)
+    def __init__(self, horizon: int = 10_000, *, n_cells: int | None = None) -> None:
+        super().__init__(horizon, n_cells=n_cells)
 
     def _suitable_cells(self, horizon: int) -> int:
         return max(1, round(math.sqrt(horizon / 2)))

@@ -133,7 +133,7 @@ class DriftCorrectedHalf(Baseline):
 
     machine = mixing_rules(mix_drift_corrected)
 
-    def __init__(self, horizon: int = 10_000, epsilon: float | None = None) -> None:
+    def __init__(self, horizon: int = 10_000, *, epsilon: float | None = None) -> None:
         horizon = check_count(horizon, "horizon")
         if epsilon is not None:
             check_number(epsilon, "epsilon", 0.0, 0.5, "(]", "a number above 0 and at most 0.5")
@@ -216,7 +216,7 @@ class UCalibratedForecaster(Baseline):
     machine = PERTURBED._replace(announce=announce_perturbed, certificate_rises=perturbed_rises)
     randomised = True
 
-    def __init__(self, horizon: int = 10_000, rate: float | None = None, seed: Any = 0) -> None:
+    def __init__(self, horizon: int = 10_000, *, rate: float | None = None, seed: Any = 0) -> None:
         horizon = check_count(horizon, "horizon")
         if rate is not None:
             check_number(rate, "rate", 0.0, MOST_RATE, "(]", f"a number above 0 and at most {MOST_RATE:g}")

@@ -104,6 +104,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
     def __init__(
         self,
         horizon: int | None = None,
+        *,
         n_cells: int | None = None,
         grid: Grid = "auto",
         rule: Rule = "balanced",
@@ -260,6 +261,7 @@ class OneStepAhead(GridForecaster):
     def __init__(
         self,
         horizon: int | None = None,
+        *,
         n_cells: int | None = None,
         grid: Grid = "auto",
         rule: Rule = "balanced",

@@ -125,6 +125,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     def __init__(
         self,
         n_classes: int | None = None,
+        *,
         n_cells: int | None = None,
         horizon: int | None = None,
         slack: float | None = None,

@@ -420,6 +420,7 @@ def decision_calibration_error(
     probabilities: ArrayLike,
     labels: ArrayLike,
     n_actions: int,
+    *,
     partition: PartitionKind = "soft",
     seed: int = 0,
 ) -> float:

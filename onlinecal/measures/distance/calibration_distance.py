@@ -54,9 +54,9 @@ class CalibrationDistance(Shown):
 def calibration_distance(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
+    *,
     method: Method = "auto",
     normalize: bool = False,
-    *,
     look_ahead: ArrayLike | None = None,
     budget: float = 1.0,
     rtol: float = 0.0,
@@ -141,9 +141,9 @@ def calibration_distance_from_counts(
     values: ArrayLike,
     zeros: ArrayLike,
     ones: ArrayLike,
+    *,
     method: Method = "auto",
     normalize: bool = False,
-    *,
     budget: float = 1.0,
     rtol: float = 0.0,
 ) -> CalibrationDistance:
@@ -177,7 +177,7 @@ def _of_shares(
     whole, rounded_off = rounded_outcomes(p, y)
     uppers = [math.fsum(np.abs(p - q)) for q in sequences]
     if min(uppers) - lower > max(rtol * lower, deduction(len(p))):
-        near = calibration_distance(p, whole, "bracket", budget=budget, rtol=rtol)
+        near = calibration_distance(p, whole, method="bracket", budget=budget, rtol=rtol)
         lower = max(lower, near.lower - rounded_off)
         sequences.append(sequence_of(y, np.unique(near.witness, return_inverse=True)[1]))
         uppers.append(math.fsum(np.abs(p - sequences[-1])))

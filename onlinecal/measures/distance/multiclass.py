@@ -100,8 +100,8 @@ class MulticlassDistance(Shown):
 def multiclass_calibration_distance(
     probabilities: ArrayLike,
     labels: ArrayLike,
-    normalize: bool = False,
     *,
+    normalize: bool = False,
     look_ahead: ArrayLike | None = None,
     budget: float = 0.2,
     method: Method = "auto",
@@ -323,7 +323,7 @@ def _of_two(
         pooled = calibration_distance(second, np.minimum(y[:, 1], 1.0)).witness
         return _lower_by_events(p, y, budget), means_of(y, equal_rows(pooled[:, None])), False
     guide = None if ahead is None else np.minimum(ahead[:, 1], 1.0)
-    binary = calibration_distance(second, y, method, look_ahead=guide, budget=budget)
+    binary = calibration_distance(second, y, method=method, look_ahead=guide, budget=budget)
     witness = class_frequencies(y, np.unique(binary.witness, return_inverse=True)[1], 2)
     return 2.0 * binary.lower, witness, binary.exact is not None
 

@@ -55,8 +55,8 @@ def lp_calibration_error(
     probabilities: ArrayLike,
     labels: ArrayLike,
     p: float = 2,
-    n_levels: int = 10,
     *,
+    n_levels: int = 10,
     sample_weight: ArrayLike | None = None,
 ) -> float:
     """The calibration error of whole rows: the l_p norm of all biases of level sets v and classes j.
@@ -109,9 +109,9 @@ def lp_calibration_report(
     probabilities: ArrayLike,
     labels: ArrayLike,
     p: float = 2,
+    *,
     n_levels: int = 10,
     top: int = 10,
-    *,
     sample_weight: ArrayLike | None = None,
 ) -> list[LevelSetError]:
     """The `top` level sets and classes that carry most of the error, the largest first.
@@ -200,9 +200,9 @@ def norm_of(values: Floats, p: float) -> float:
 def linf_conditional_error(
     probabilities: ArrayLike,
     labels: ArrayLike,
+    *,
     n_levels: int = 10,
     min_rows: int = 1,
-    *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
     """The largest bias, |average of (f_j - y_j)|, of any class j within any level set of probabilities.
@@ -243,7 +243,8 @@ def linf_conditional_error(
     --------
     >>> linf_conditional_error([[0.75, 0.25]] * 3 + [[0.25, 0.75]], [0, 0, 1, 0], n_levels=4)
     0.75
-    >>> round(linf_conditional_error([[0.75, 0.25]] * 3 + [[0.25, 0.75]], [0, 0, 1, 0], 4, min_rows=2), 9)
+    >>> some = linf_conditional_error([[0.75, 0.25]] * 3 + [[0.25, 0.75]], [0, 0, 1, 0], n_levels=4, min_rows=2)
+    >>> round(some, 9)
     0.083333333
     """
     check_count(min_rows, "min_rows")
@@ -267,12 +268,12 @@ def lp_calibration_interval(
     probabilities: ArrayLike,
     labels: ArrayLike,
     p: float = 2,
+    *,
     n_levels: int = 10,
     method: IntervalMethod = "normal",
     confidence: float = 0.95,
     n_resamples: int = 1000,
     seed: int = 0,
-    *,
     sample_weight: ArrayLike | None = None,
 ) -> Interval:
     """A confidence interval for the l_p calibration error of the source that the rows were drawn from.

@@ -277,6 +277,7 @@ class DirichletCalibration(ProbabilityRecalibrator):
 
     def __init__(
         self,
+        *,
         off_diagonal: float = 0.01,
         intercept: float = 0.01,
         max_iterations: int = 500,
@@ -320,7 +321,7 @@ class ChosenDirichlet(DirichletCalibration):
 
     def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         self.off_diagonal_ = best_penalty(table, labels, weights, self.seed)
-        chosen = DirichletCalibration(self.off_diagonal_)._fit_checked(table, labels, weights)
+        chosen = DirichletCalibration(off_diagonal=self.off_diagonal_)._fit_checked(table, labels, weights)
         self.coef_, self.intercept_ = chosen.coef_, chosen.intercept_
 
 
@@ -342,7 +343,7 @@ def best_penalty(table: Floats, labels: Ints, weights: Floats, seed: int = 0) ->
             continue
         fitted, held = dealt.rows[inside], dealt.rows[out]
         for place, penalty in enumerate(PENALTIES):
-            model = DirichletCalibration(penalty)
+            model = DirichletCalibration(off_diagonal=penalty)
             model._fit_checked(table[fitted], labels[fitted], dealt.weights[inside])
             label_probabilities = model._mapped(table[held])[np.arange(len(held)), labels[held]]
             losses[place] += np.average(log_costs(label_probabilities), weights=dealt.weights[out])
@@ -406,6 +407,7 @@ class AveragedCalibration(ProbabilityRecalibrator):
     def __init__(
         self,
         recalibrators: Sequence[ProbabilityRecalibrator] | None = None,
+        *,
         classes: Sequence[Hashable] | None = None,
         n_folds: int = 5,
     ) -> None:

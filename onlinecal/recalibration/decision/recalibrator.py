@@ -296,6 +296,7 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     def __init__(
         self,
+        *,
         n_actions: int = 2,
         epsilon: float = 0.01,
         partition: PartitionKind = "soft",
@@ -342,7 +343,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         """
         plain = {"start": "none", "step": "full", "n_folds": 0, "floor": False, "share": 1.0}
         plain |= {"keep": 0.0, "limit": np.inf}
-        return cls(n_actions, epsilon, **{**plain, **parameters})
+        return cls(n_actions=n_actions, epsilon=epsilon, **{**plain, **parameters})
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

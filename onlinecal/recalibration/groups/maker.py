@@ -306,4 +306,6 @@ def repair_of(
 ) -> GroupRepair:
     """The repair of forecasts (n,) for outcomes (n,), in groups (n, G) of bytes."""
     inside = members.view(np.bool_)
-    return GroupRepair(*(multicalibration_report(p, y, inside, n_levels, names) for p in (before, after)))
+    return GroupRepair(
+        *(multicalibration_report(p, y, inside, n_levels=n_levels, names=names) for p in (before, after))
+    )

@@ -284,6 +284,7 @@ class GroupRecalibrator(BaseEstimator):
 
     def __init__(
         self,
+        *,
         alpha: float | None = None,
         patch: Patch = "log-odds",
         n_levels: int | None = None,
@@ -316,7 +317,7 @@ class GroupRecalibrator(BaseEstimator):
 
         No start, no folds and no floor, unless they are given; parameters are those of the class.
         """
-        return cls(alpha, patch, **{"start": "none", "n_folds": 0, "floor": False, **parameters})
+        return cls(alpha=alpha, patch=patch, **{"start": "none", "n_folds": 0, "floor": False, **parameters})
 
     def fit(
         self, p: ArrayLike, y: ArrayLike, groups: Any, sample_weight: ArrayLike | None = None

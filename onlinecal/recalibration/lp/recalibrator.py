@@ -211,6 +211,7 @@ class LpRecalibrator(StartedRecalibrator):
 
     def __init__(
         self,
+        *,
         p: float = 2.0,
         epsilon: float = 0.05,
         delta: float = 0.05,
@@ -251,7 +252,7 @@ class LpRecalibrator(StartedRecalibrator):
         """
         plain = {"start": "none", "share": 1.0, "keep": 0.0, "limit": math.inf, "n_folds": 0}
         plain |= {"n_levels": None, "within": "constant", "least_rows": 0.0}
-        return cls(p, epsilon, **{**plain, **parameters})
+        return cls(p=p, epsilon=epsilon, **{**plain, **parameters})
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -193,6 +193,7 @@ def laplace_scale(rows: int, n_events: int, n_classes: int, delta: float) -> flo
 def epsilon_for(
     n: int,
     p: float,
+    *,
     delta: float = 0.05,
     n_classes: int = 2,
     estimation: Estimation = "plug-in",

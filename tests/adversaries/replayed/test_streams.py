@@ -33,20 +33,23 @@ def written(path, rows):
 
 
 def test_a_file_is_read_in_its_order_or_sorted_by_a_column_and_equal_rows_stay_in_order(path):
-    stream, bare = replay_file(path, "y", "p", time="date"), replay_file(str(path), "happened")
+    stream, bare = (
+        replay_file(path, outcome="y", forecast="p", time="date"),
+        replay_file(str(path), outcome="happened"),
+    )
     assert (stream.name, len(stream)) == (path.name, 4)
     assert (stream.outcomes.dtype, stream.hints.dtype) == (np.uint8, np.float64)
     assert stream.outcomes.tolist() == bare.outcomes.tolist() == [1, 0, 1, 0]
     assert stream.hints.tolist() == [0.25, 0.5, 1.0, 1e-9]
     assert stream.times.tolist() == [row["date"] for row in ROWS]
     assert (bare.hints, bare.times) == (None, None)
-    by_date = replay_file(path, "y", "p", time="date", sort="date")
+    by_date = replay_file(path, outcome="y", forecast="p", time="date", sort="date")
     assert by_date.outcomes.tolist() == [0, 0, 1, 1]
     assert by_date.hints.tolist() == [1e-9, 0.5, 0.25, 1.0]
     assert by_date.times.tolist() == sorted(row["date"] for row in ROWS)
     # numbers are sorted as numbers, and a stream also by its own columns
-    assert replay_file(path, "y", "p", sort="round").hints.tolist() == [0.5, 0.25, 1.0, 1e-9]
-    assert replay_file(path, "y", "p", sort="p").hints.tolist() == [1e-9, 0.25, 0.5, 1.0]
+    assert replay_file(path, outcome="y", forecast="p", sort="round").hints.tolist() == [0.5, 0.25, 1.0, 1e-9]
+    assert replay_file(path, outcome="y", forecast="p", sort="p").hints.tolist() == [1e-9, 0.25, 0.5, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,7 @@ def test_a_file_is_read_in_its_order_or_sorted_by_a_column_and_equal_rows_stay_i
 def test_rows_without_an_outcome_or_a_place_are_named(path, changes, message):
     written(path, [*ROWS[:3], {**ROWS[3], **changes}])
     with pytest.raises(ValueError, match=message):
-        replay_file(path, "y", sort="date" if "date" in changes else None)
+        replay_file(path, outcome="y", sort="date" if "date" in changes else None)
 
 
 @pytest.mark.parametrize("name, rounds", [("Phishing", 1250), ("Bananas", 5300)])
@@ -80,13 +83,13 @@ def test_an_unknown_river_dataset_lists_the_usable_ones(name):
 @pytest.mark.parametrize("dtype", [bool, int, float, np.uint8])
 def test_sequences_of_any_number_type_are_streams_with_copies_of_their_own(dtype):
     outcomes = np.array([1, 0, 1], dtype=dtype)
-    stream = replay_sequence(outcomes, [0.5, 0, 1])
+    stream = replay_sequence(outcomes, hints=[0.5, 0, 1])
     outcomes[:] = 0
     assert stream.outcomes.tolist() == [1, 0, 1]
     assert stream.hints.tolist() == [0.5, 0.0, 1.0]
-    for bad in (([0, 2], None), ([0, 1], [0.5]), ([0, 1], [0.5, 1.5])):
+    for wrong, hints in (([0, 2], None), ([0, 1], [0.5]), ([0, 1], [0.5, 1.5])):
         with pytest.raises(ValueError, match=r"outcomes|hints"):
-            replay_sequence(*bad)
+            replay_sequence(wrong, hints=hints)
 
 
 def test_a_stream_plays_as_an_adversary():
@@ -118,8 +121,8 @@ def test_a_stream_ends():
 
 
 def test_a_file_by_spec_plays_the_stream():
-    stream = replay_file(RECORDED, "won", sort="game")
-    assert stream.outcomes.tolist() != replay_file(RECORDED, "won").outcomes.tolist()
+    stream = replay_file(RECORDED, outcome="won", sort="game")
+    assert stream.outcomes.tolist() != replay_file(RECORDED, outcome="won").outcomes.tolist()
     adversary = create(GIVEN["file"])
     assert (adversary.power, adversary.rounds, adversary.horizon) == ("oblivious", 300, None)
     assert adversary.outcomes().tolist() == stream.outcomes.tolist()

@@ -62,7 +62,7 @@ def test_lp_says_what_the_class_says(compared, folder, tmp_path, sure, halves, p
     model = LpRecalibrator(**settings)
     report, mapped, (P,), labels = compared(given, model, sure[:1], sure[1])
     error = f"Err_{'∞' if p == np.inf else 2}, {n_levels} levels"
-    before, after = (lp_calibration_error(one, labels, p, n_levels) for one in (P, mapped))
+    before, after = (lp_calibration_error(one, labels, p, n_levels=n_levels) for one in (P, mapped))
     assert value(report, error, "test", "lp") == pytest.approx(after)
     assert value(report, error, "test", "none") == pytest.approx(before)
     cooled = TemperatureScaling().fit(*(one[halves[0]] for one in sure)).predict_proba(P)
@@ -113,7 +113,7 @@ def test_groups_say_what_the_class_says(compared, folder, tmp_path):
     more = settings_of(alpha=0.002, patch="shift")
     given = [folder / "events.csv", *GROUPS, "side", "--group", "old", *more]
     model, columns = (
-        GroupRecalibrator(0.002, "shift"),
+        GroupRecalibrator(alpha=0.002, patch="shift"),
         (frame["risk"].to_numpy(), frame.select("side", "old")),
     )
     report, _, (p, groups), y = compared(given, model, columns, frame["ill"].to_numpy())
@@ -171,6 +171,6 @@ def test_measure_reports_groups(folder):
     rows = {row["name"]: row for row in report["groups"]["risk"]}
     assert len(rows) == 9
     columns = frame["risk"].to_numpy(), frame["ill"].to_numpy(), np.column_stack([*members.values()])
-    for row in multicalibration_report(*columns, 10, [*members]).rows():
+    for row in multicalibration_report(*columns, n_levels=10, names=[*members]).rows():
         assert rows[row["name"]] == pytest.approx(row)
     assert "side=left & old=yes" in commands.run(*given, "--group", "old").stdout

@@ -40,7 +40,7 @@ def test_hidden_draws_have_a_small_average_ece(kind, opponent, longest):
         found = []
         for seed in range(3 if kind is baselines.FosterVohraForecaster or longest == 1000 else 20):
             forecaster = kind(horizon=rounds, seed=seed)
-            play(forecaster, adversaries.create(opponent, rounds, seed), rounds)
+            play(forecaster, adversaries.create(opponent, rounds, seed=seed), rounds)
             found.append(forecaster.certificate)
         assert np.mean(found) <= min(forecaster.expected_ece(rounds), 1.5 * rounds ** (2 / 3))
 

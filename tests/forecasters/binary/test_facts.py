@@ -24,7 +24,7 @@ def test_the_brier_score_is_within_the_bound_of_every_map_on_all_short_histories
         for outcomes in product((0, 1), repeat=4):
             p, y = used[place], np.array(outcomes)
             regrets = np.sum((p - y) ** 2) - np.sum((maps[:, place] - y) ** 2, axis=1)
-            distance = calibration_distance(p, y, "exact").exact
+            distance = calibration_distance(p, y, method="exact").exact
             assert (regrets <= 2.0 * (1.0 + steepest) * distance + 1e-12).all()
             if distance > 0:
                 tight = max(tight, float((regrets / (2.0 * (1.0 + steepest) * distance)).max()))

@@ -77,7 +77,7 @@ def test_proposition_2_the_error_is_the_largest_gap_of_any_loss_under_any_bayes_
     rng = np.random.default_rng(2)
     table, labels = draw(rng, 80, 3)
     error, partition = search(table, residuals(table, labels), n_actions, True, np.random.default_rng(0))
-    assert error == decision_calibration_error(table, labels, n_actions, "hard")
+    assert error == decision_calibration_error(table, labels, n_actions, partition="hard")
     assert decision_loss_gap(table, labels, gaussian_losses(n_actions, 3, 500)).max() <= error + 1e-12
     # the rule of the loss -w, and the loss whose rows point along the mean errors of the rule's regions
     biases = partition(table).T @ residuals(table, labels)
@@ -93,7 +93,10 @@ def test_proposition_1_bayes_decisions_are_the_best_of_a_list_up_to_two_gaps(see
     table, labels = draw(rng, 80, 3, 0.7)
     losses = gaussian_losses(3, 3, 12, seed)
     gaps, norms = loss_set_gaps(table, labels, losses), loss_norms(losses)
-    decisions, worst = bayes_decisions(table, losses), decision_calibration_error(table, labels, 3, "hard")
+    decisions, worst = (
+        bayes_decisions(table, losses),
+        decision_calibration_error(table, labels, 3, partition="hard"),
+    )
     saved = np.empty((12, 12))
     for i, loss in enumerate(losses):
         came = loss[decisions, labels].mean(axis=1)
@@ -110,9 +113,9 @@ def test_two_classes_are_exact(n_actions, seed):
     table, labels = np.column_stack([1 - p, p]), rng.integers(0, 2, 12)
     brute = supremum_over_intervals(table, labels, n_actions)
     error, partition = cut_intervals(table, residuals(table, labels), n_actions)
-    assert {decision_calibration_error(table, labels, n_actions, kind) for kind in ("soft", "hard")} == {
-        error
-    }
+    assert {
+        decision_calibration_error(table, labels, n_actions, partition=kind) for kind in ("soft", "hard")
+    } == {error}
     assert error == pytest.approx(brute)
     assert error_of(partition(table), residuals(table, labels)) == pytest.approx(error)
     assert partition.n_actions == n_actions
@@ -129,7 +132,7 @@ def test_two_classes_are_exact(n_actions, seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_found_supremum_is_that_of_brute_force(n, n_classes, n_actions, seed):
     table, labels = draw(np.random.default_rng(seed), n, n_classes)
-    found = decision_calibration_error(table, labels, n_actions, "hard")
+    found = decision_calibration_error(table, labels, n_actions, partition="hard")
     assert found == pytest.approx(supremum_by_brute_force(table, labels, n_actions), rel=1e-9)
 
 
@@ -142,9 +145,11 @@ def test_hard_roundings_are_on_average_at_least_as_bad_as_a_soft_partition():
     rounded = [Partition(weights + rng.gumbel(size=(3, 1)), hard=True)(table) for _ in range(4000)]
     assert np.abs(np.mean(rounded, axis=0) - soft(table)).max() < 0.05
     assert np.mean([error_of(one, residual) for one in rounded]) >= error_of(soft(table), residual)
-    found = [decision_calibration_error(table, labels, 3, kind) for kind in ("soft", "hard")]
+    found = [decision_calibration_error(table, labels, 3, partition=kind) for kind in ("soft", "hard")]
     assert 0.9 * found[1] < found[0] <= found[1]
-    assert found == [decision_calibration_error(table, labels, 3, kind) for kind in ("soft", "hard")]
+    assert found == [
+        decision_calibration_error(table, labels, 3, partition=kind) for kind in ("soft", "hard")
+    ]
 
 
 def test_confidence_calibration_is_no_gap_for_losses_that_may_refrain():
@@ -171,7 +176,7 @@ def test_classwise_calibration_is_no_gap_for_losses_about_one_class():
     assert decision_loss_gap(table, labels, classwise).max() < 1e-12
     assert loss_set_gaps(table, labels, classwise_losses(3)).max() < 1e-12
     # yet it is not distribution calibrated, and a decision maker with two actions can tell
-    assert decision_calibration_error(table, labels, 2, "hard") > 0.01
+    assert decision_calibration_error(table, labels, 2, partition="hard") > 0.01
     table, labels = population(forecasts, [*(f + error for f in forecasts[:3]), *forecasts[3:]], 10)
     assert decision_loss_gap(table, labels, classwise).max() > 0.01
 

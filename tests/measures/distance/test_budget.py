@@ -95,7 +95,7 @@ def test_a_solver_that_is_stopped_early_still_proves_a_bound(monkeypatch, steps)
     rng = np.random.default_rng(3)
     p, y = rng.integers(0, 9, 60) / 8, rng.integers(0, 2, 60)
     answer = lower_calibration_distance(p, y)
-    assert 0 <= answer.lower <= calibration_distance(p, y, "exact").exact
+    assert 0 <= answer.lower <= calibration_distance(p, y, method="exact").exact
     assert answer.lower <= answer.upper
 
 
@@ -147,7 +147,7 @@ def test_pruned_and_plain_lattice_agree_and_no_effort_makes_a_bracket_wrong(seed
     for p, y in streams(100 + 60 * seed, seed):
         counts, relaxation = counted(p, y)
         distance = distance_to(counts, exact_levels(counts))
-        assert calibration_distance(p, y, "exact").exact == pytest.approx(distance, abs=1e-9)
+        assert calibration_distance(p, y, method="exact").exact == pytest.approx(distance, abs=1e-9)
         excess = distance - relaxation.lower
         for cutoff, is_below in ((0.5 * excess, False), (0.98 * excess, False), (1.02 * excess + 1e-9, True)):
             search = search_below(counts, relaxation, cutoff, np.inf)
@@ -163,7 +163,7 @@ def test_pruned_and_plain_lattice_agree_and_no_effort_makes_a_bracket_wrong(seed
             assert not found.is_exact or found.lower == pytest.approx(found.upper, abs=1e-9)
         assert found.is_exact
         # a relative tolerance ends the work early
-        rough = calibration_distance(p, y, "bracket", rtol=0.5)
+        rough = calibration_distance(p, y, method="bracket", rtol=0.5)
         assert rough.upper - rough.lower <= 0.5 * rough.upper + 1e-9
 
 
@@ -192,7 +192,7 @@ def test_any_potentials_are_made_feasible_on_the_whole_line(seed, n_nodes):
     # whatever they are, they prove a bound
     p, y = rng.integers(0, 9, 30) / 8, rng.integers(0, 2, 30)
     counts, _, _ = count_shares(p, y)
-    assert potential_bound(counts, nodes, u0, u1) <= calibration_distance(p, y, "exact").exact + 1e-9
+    assert potential_bound(counts, nodes, u0, u1) <= calibration_distance(p, y, method="exact").exact + 1e-9
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -202,7 +202,7 @@ def test_lower_distance_is_below_the_distance_and_within_a_factor_of_two_of_the_
     answer = lower_calibration_distance(p, y)
     assert answer.lower <= answer.upper
     assert answer.upper - answer.lower <= 1e-5
-    assert answer.lower <= calibration_distance(p, y, "exact").exact + 1e-9
+    assert answer.lower <= calibration_distance(p, y, method="exact").exact + 1e-9
     assert answer.masses.min() >= 0
     assert answer.masses.sum() == pytest.approx(len(p))
     assert answer.values @ answer.masses == pytest.approx(sum(y))

@@ -28,7 +28,7 @@ def test_every_way_to_the_distance_agrees_with_rational_arithmetic(monkeypatch, 
     for p, y in awkward_histories(seed, how_many, most_rounds):
         right = distance_by_rationals(p, y)
         monkeypatch.setattr(narrowing, "TINY_LATTICE", tiny)
-        answer = calibration_distance(p, y, "exact")
+        answer = calibration_distance(p, y, method="exact")
         assert abs(answer.exact - right) <= ERROR * len(p)
         assert_calibrated_at(answer, p, y)
         monkeypatch.setattr(narrowing, "TINY_LATTICE", -1)
@@ -50,5 +50,5 @@ def test_counts_are_as_many_rounds():
         zeros[0] += 1
         both = [np.repeat(values, zeros), np.repeat(values, ones)]
         right = distance_by_rationals(np.concatenate(both), np.repeat([0, 1], [len(part) for part in both]))
-        answer = calibration_distance_from_counts(values, zeros, ones, "exact")
+        answer = calibration_distance_from_counts(values, zeros, ones, method="exact")
         assert abs(answer.exact - right) <= ERROR * (zeros + ones).sum()

@@ -43,7 +43,7 @@ def test_both_ends_meet_and_the_history_attains_them(n_rounds):
         answer = lower_calibration_distance(p, y)
         assert 0 <= answer.upper - answer.lower <= 2e-8 * n_rounds
         assert attained(answer, np.asarray(p), np.asarray(y)) == pytest.approx(answer.upper, abs=1e-8)
-        assert answer.upper <= calibration_distance(p, y, "bracket").upper + 1e-12 * n_rounds
+        assert answer.upper <= calibration_distance(p, y, method="bracket").upper + 1e-12 * n_rounds
         assert (np.diff(answer.values) > 0).all()
 
 
@@ -61,7 +61,9 @@ def test_upper_ends_are_never_above_the_distance():
     for _ in range(150):
         n = int(rng.integers(2, 7))
         p, y = np.round(rng.random(n), int(rng.integers(1, 4))), rng.integers(0, 2, n)
-        assert lower_calibration_distance(p, y).upper <= calibration_distance(p, y, "exact").exact + 1e-12
+        assert (
+            lower_calibration_distance(p, y).upper <= calibration_distance(p, y, method="exact").exact + 1e-12
+        )
 
 
 @pytest.mark.parametrize("many", [False, True])

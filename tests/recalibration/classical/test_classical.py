@@ -31,11 +31,11 @@ def test_temperature_scaling_needs_no_label_of_every_class_and_takes_certain_row
 
 def test_dirichlet_calibration_finds_the_map_that_spoilt_the_truth():
     table, labels = drawn(20_000)
-    model = DirichletCalibration(0.0, 0.0).fit(table, labels)
+    model = DirichletCalibration(off_diagonal=0.0, intercept=0.0).fit(table, labels)
     # probabilities are truth^2.5 up to a factor per row, so W = 0.4 I up to a constant row
     found = model.coef_ - model.coef_.mean(axis=0)
     assert np.abs(found - 0.4 * (np.eye(4) - 0.25)).max() < 0.05
-    tied = DirichletCalibration(1e4, 1e4).fit(table, labels)
+    tied = DirichletCalibration(off_diagonal=1e4, intercept=1e4).fit(table, labels)
     assert np.abs(tied.coef_ - np.diag(np.diag(tied.coef_))).max() < 1e-3
 
 
@@ -99,7 +99,7 @@ def test_an_average_leans_to_what_held_out_rows_prefer():
         (AveragedCalibration([]), "recalibrators must be at least one"),
         (AveragedCalibration(3), "recalibrators must be recalibrators of tables, got 3"),
         (AveragedCalibration([TemperatureScaling(), 3]), "recalibrators must be .* of tables, got 3"),
-        (DirichletCalibration(-1), "off_diagonal must be a number of at least 0, got -1"),
+        (DirichletCalibration(off_diagonal=-1), "off_diagonal must be a number of at least 0, got -1"),
         (DirichletCalibration(pull=-1), "pull must be a number of at least 0, got -1"),
     ],
 )

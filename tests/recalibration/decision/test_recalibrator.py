@@ -20,7 +20,7 @@ def source(n, n_classes=3, seed=0):
 
 
 CONFIGURATIONS = {
-    "default": DecisionRecalibrator(2, start="temperature"),
+    "default": DecisionRecalibrator(n_actions=2, start="temperature"),
     "soft": DecisionRecalibrator.as_in_paper(2, 0.07),
     "hard": DecisionRecalibrator.as_in_paper(2, 0.07, partition="hard"),
     "given losses": DecisionRecalibrator.as_in_paper(epsilon=0.005, losses=gaussian_losses(2, 3, 20)),
@@ -47,7 +47,7 @@ def test_the_plain_algorithm_reaches_its_tolerance_within_the_proven_rounds(part
     # each round takes at least the square of what it found, by which there are so few
     falls = -np.diff(model.history_["squared_error"])
     assert (falls >= model.history_["error"][:-1] ** 2 - 1e-12).all()
-    left = decision_calibration_error(model.predict_proba(table), labels, n_actions, "hard", seed=1)
+    left = decision_calibration_error(model.predict_proba(table), labels, n_actions, partition="hard", seed=1)
     # a search from other starts may find a little more
     assert left < 1.1 * epsilon < decision_calibration_error(table, labels, n_actions)
 
@@ -106,13 +106,13 @@ def test_fresh_rows_gain_overfitting_is_held_back_and_what_is_right_nearly_left_
         mapped = model.fit(table[fit], labels[fit]).predict_proba(table[fresh])
         return decision_loss_gap(mapped, labels[fresh], losses).mean()
 
-    cautious = gap(DecisionRecalibrator(4))
+    cautious = gap(DecisionRecalibrator(n_actions=4))
     assert cautious < 0.3 * decision_loss_gap(table[fresh], labels[fresh], losses).mean()
     assert cautious < gap(DecisionRecalibrator.as_in_paper(4, max_rounds=60))
     rng = np.random.default_rng(3)
     truth = rng.dirichlet(np.ones(4), 2000)
     came = (truth.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)
-    moved = DecisionRecalibrator(3).fit(truth, came).predict_proba(truth) - truth
+    moved = DecisionRecalibrator(n_actions=3).fit(truth, came).predict_proba(truth) - truth
     assert np.abs(moved).mean() < 0.01
 
 
@@ -224,7 +224,7 @@ def test_files_of_something_else_are_refused(tmp_path):
 
 def test_warm_starts_add_rounds():
     table, labels = source(400)
-    model = DecisionRecalibrator(2, n_folds=0, max_rounds=2, warm_start=True).fit(table, labels)
+    model = DecisionRecalibrator(n_actions=2, n_folds=0, max_rounds=2, warm_start=True).fit(table, labels)
     first, beta = model.rounds_, model.inverse_temperature_
     more, their = source(800, seed=1)
     model.fit(more, their)

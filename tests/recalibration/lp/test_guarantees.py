@@ -69,13 +69,15 @@ def test_rows_for_many_level_sets_are_what_bernsteins_inequality_asks_for():
 @pytest.mark.parametrize("estimation", ["plug-in", "pools"])
 @pytest.mark.parametrize("p", [1.5, 2, 4, inf])
 def test_what_n_rows_buy_is_what_they_pay_for(p, estimation):
-    best = [epsilon_for(n, p, 0.05, 10, estimation) for n in (10**7, 10**10, 10**13)]
+    best = [
+        epsilon_for(n, p, delta=0.05, n_classes=10, estimation=estimation) for n in (10**7, 10**10, 10**13)
+    ]
     assert best == sorted(best, reverse=True)
     for n, epsilon in zip((10**7, 10**10, 10**13), best, strict=True):
         if epsilon < inf:
             assert lp_sample_complexity(p, epsilon, 0.05, 10).needed(estimation) <= n
             assert lp_sample_complexity(p, 0.999 * epsilon, 0.05, 10).needed(estimation) > 0.98 * n
-    assert epsilon_for(10, p, 0.05, 10, estimation) == inf
+    assert epsilon_for(10, p, delta=0.05, n_classes=10, estimation=estimation) == inf
     few, many = (epsilon_for(10**6, 2, n_classes=10, n_levels=levels) for levels in (2, 10**9))
     assert few <= epsilon_for(10**6, 2, n_classes=10) <= many
 

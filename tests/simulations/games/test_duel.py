@@ -61,7 +61,7 @@ def test_duel_equals_playing_by_round_and_charges_the_look_ahead(spec, adversary
         adversary_spec, hints = "coin:bias=0.8", np.random.default_rng(3).random(ROUNDS)
     by_hand, compiled, replayed = (player.build(ROUNDS, hinted=hints is not None) for _ in range(3))
     adversary = adversaries.create(adversary_spec, ROUNDS, seed=5)
-    duel = play(compiled, adversary, ROUNDS, hints)
+    duel = play(compiled, adversary, ROUNDS, hints=hints)
     forecasts, outcomes, certificates = play_by_hand(by_hand, adversary, ROUNDS, hints, rises_of_two)
     assert np.array_equal(duel.forecasts, forecasts)
     assert np.array_equal(duel.outcomes, outcomes)
@@ -105,7 +105,7 @@ def test_duels_that_cannot_be_are_refused():
         (blind, coin, 2, np.array([0.5, 0.5]), "make it with hints=True"),
     ):
         with pytest.raises(ValueError, match=words):
-            play(forecaster, adversary, rounds, hints)
+            play(forecaster, adversary, rounds, hints=hints)
     with pytest.raises(ValueError, match="draw must be one of hidden, seen, got 'shown'"):
         play(FosterForecaster(), coin, 10, draw="shown")
 
@@ -246,7 +246,7 @@ def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, spec):
     duelling, forecaster, again = (SimplexAlmostOneStepAhead(k, **settings) for _ in range(3))
     hints = np.random.default_rng(k).dirichlet(np.ones(k), 300) if "hints" in settings else None
     adversary = adversaries.create_multiclass(spec, k, 300, seed=2)
-    duel = play(duelling.new_run(), adversary, 300, hints)
+    duel = play(duelling.new_run(), adversary, 300, hints=hints)
     forecasts, outcomes, certificates = play_by_hand(forecaster, adversary, 300, hints)
     assert np.array_equal(duel.forecasts, forecasts)
     assert duel.outcomes.tolist() == outcomes

@@ -23,13 +23,13 @@ from onlinecal.simulations.plots import multiclass as pictures
 
 @pytest.fixture(scope="module")
 def game():
-    return play_and_measure(players.create("balanced"), adversaries.create("coin:bias=0.8", 300, 2), 300)
+    return play_and_measure(players.create("balanced"), adversaries.create("coin:bias=0.8", 300, seed=2), 300)
 
 
 def test_figures_agree_with_their_definitions_and_every_bound_held(game):
     one, p, y = game.measured, game.forecasts, game.outcomes
     assert one.ece == expected_calibration_error(p, y, normalize=False)
-    exact = calibration_distance(p, y, "exact").exact
+    exact = calibration_distance(p, y, method="exact").exact
     assert one.distance_lower - 1e-9 <= exact <= one.distance_upper + 1e-9
     assert one.brier == pytest.approx(((p - y) ** 2).sum())
     assert one.brier_constant == pytest.approx(((y.mean() - y) ** 2).sum())
@@ -60,7 +60,7 @@ def test_a_window_is_of_the_last_rounds_of_the_game(spec):
         plain.observe(plain.forecast(hint=hint), int(outcome))
     kept = one.window, one.window_certificate, one.window_guarantee
     assert kept == (100, plain.window_certificate, plain.window_guarantee)
-    last = calibration_distance(game.forecasts[-100:], game.outcomes[-100:], "exact").exact
+    last = calibration_distance(game.forecasts[-100:], game.outcomes[-100:], method="exact").exact
     assert last <= one.window_certificate < one.certificate
     assert one.broken_bounds() == []
     assert (one.window_guarantee is None) == spec.startswith("adaptive")

@@ -61,8 +61,8 @@ def alike(one, other):
 def test_a_plain_adversary_plays_the_game_of_its_step_function(settings):
     hints = np.random.default_rng(0).random(ROUNDS) if "hints" in settings else None
     by_hand, compiled = AlmostOneStepAhead(**settings), AlmostOneStepAhead(**settings)
-    duel = simulations.play(by_hand, Below(), ROUNDS, hints)
-    assert alike(duel, simulations.play(compiled, adversaries.create("threshold"), ROUNDS, hints))
+    duel = simulations.play(by_hand, Below(), ROUNDS, hints=hints)
+    assert alike(duel, simulations.play(compiled, adversaries.create("threshold"), ROUNDS, hints=hints))
     assert (by_hand.certificate, by_hand.n_rounds) == (compiled.certificate, ROUNDS)
     duel = simulations.play(SimplexAlmostOneStepAhead(3), LeastLikely(), ROUNDS)
     step = adversaries.create_multiclass("least-likely", 3)

@@ -182,7 +182,7 @@ def test_names_are_moved_apart_but_stay_in_order_and_eighteen_look_different():
 
 def test_the_figure_has_a_film_per_forecaster_and_many_values_are_grouped():
     one, game = (
-        play_and_measure(players.create(spec), adversaries.create("epochs", 600, 3), 600, rtol=0.2)
+        play_and_measure(players.create(spec), adversaries.create("epochs", 600, seed=3), 600, rtol=0.2)
         for spec in ("paper", "running-mean")
     )
     table = prepare_film([one, game])

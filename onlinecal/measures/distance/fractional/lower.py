@@ -51,7 +51,7 @@ class LowerCalibrationDistance(Shown):
 
 
 def lower_calibration_distance(
-    forecasts: ArrayLike, outcomes: ArrayLike, normalize: bool = False, *, n_nodes: int = 20_000
+    forecasts: ArrayLike, outcomes: ArrayLike, *, normalize: bool = False, n_nodes: int = 20_000
 ) -> LowerCalibrationDistance:
     """The least cost of moving rounds, whole or in parts, until they are perfectly calibrated.
 
@@ -93,7 +93,7 @@ def lower_calibration_distance(
 
 
 def lower_calibration_distance_from_counts(
-    values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, normalize: bool = False, *, n_nodes: int = 20_000
+    values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, *, normalize: bool = False, n_nodes: int = 20_000
 ) -> LowerCalibrationDistance:
     """`lower_calibration_distance` of a history given as counts.
 
