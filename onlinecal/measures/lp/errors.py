@@ -243,8 +243,8 @@ def linf_conditional_error(
     --------
     >>> linf_conditional_error([[0.75, 0.25]] * 3 + [[0.25, 0.75]], [0, 0, 1, 0], n_levels=4)
     0.75
-    >>> some = linf_conditional_error([[0.75, 0.25]] * 3 + [[0.25, 0.75]], [0, 0, 1, 0], n_levels=4, min_rows=2)
-    >>> round(some, 9)
+    >>> rows, labels = [[0.75, 0.25]] * 3 + [[0.25, 0.75]], [0, 0, 1, 0]
+    >>> round(linf_conditional_error(rows, labels, n_levels=4, min_rows=2), 9)
     0.083333333
     """
     check_count(min_rows, "min_rows")
