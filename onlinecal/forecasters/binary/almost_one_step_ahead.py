@@ -1,7 +1,9 @@
 """The deterministic forecaster whose distance to calibration is bounded on every outcome sequence.
 
-The module also has the reference that it shadows, which answers after it has seen the outcome. Both are
-fronts of a machine on a memory (`grid`); `onlinecal.reference` has the algorithm in twelve lines.
+The module also has the reference that it shadows, which answers after it has seen the outcome. Both classes
+hold one array of integers, the memory, and call compiled rules on it (`grid`, `compiled`). The rules are in
+the modules of the grids: `uniform`, `graded`, `nested` and `dyadic`. The paper's rule, which finds the valid
+cell, is `full_table.make_valid`; `onlinecal.reference` has the algorithm in twelve lines of plain Python.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Almost-One-Step-Ahead on a uniform grid {0, 1/m, ..., 1}: the paper's, and the one for hints.
 
 A unit is 1/m until an outcome is neither 0 nor 1. Then `refined` makes it 2^SHIFT times smaller, once and for
-ever. `full_table` says what the table holds and why a round takes O(1).
+ever. `full_table` says what the table holds and why a round takes O(1), and `cells` what HIGH, LOW and TILT
+are.
 
 If there may be hints, a point without bias accepts both outcomes, while that is covered. Its bias may then
 exceed c, up to 1 - 1/m. EXCESS is the sum of what biases have beyond c. It is covered while it is no more
