@@ -193,7 +193,11 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ScikitLearnFace, Classi
         """
         if self._patience is not None and x is not self._features:
             self._let_expire(x)
-        answer = self._says(x, kwargs)
+        model = self.classifier
+        # to pass on no keywords would take 3 % of an event, and `_corrected` 2 % where it has nothing to do
+        answer = model.predict_proba_one(x, **kwargs) if kwargs else model.predict_proba_one(x)
+        if type(answer) is not dict or self._weights is not None:
+            answer = self._corrected(answer)
         if x is not self._features:
             # `_open`, without the call, which is 2 % of an event
             if self._features is not NOTHING:
@@ -238,11 +242,12 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ScikitLearnFace, Classi
         if self._is_one_sided:
             self._is_one_sided = read == self._labels.positive
 
-    def _says(self, x: Any, kwargs: dict[str, Any] | None = None) -> Mapping[Label, float]:
-        model = self.classifier
-        # to pass on no keywords takes .08 us, 3 % of an event around a model
-        said = model.predict_proba_one(x, **kwargs) if kwargs else model.predict_proba_one(x)
-        answer = said if type(said) is dict else read_answer(said)
+    def _says(self, x: Any) -> Mapping[Label, float]:
+        return self._corrected(self.classifier.predict_proba_one(x))
+
+    def _corrected(self, answer: Any) -> Mapping[Label, float]:
+        """A model's answer, put right if a prior says so; ValueError if it is no mapping."""
+        answer = read_answer(answer)
         return answer if self._weights is None else corrected(answer, self._labels, self._weights)
 
     def _learn_alone(self, said: Mapping[Label, float] | None, read: Label) -> None:
@@ -258,7 +263,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ScikitLearnFace, Classi
     def _teach(self, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
         if kwargs:
             self.classifier.learn_one(x, y, **kwargs)
-        else:  # in 3 % less of an event, as in `_says`
+        else:  # which saves 3 % of an event, as in `predict_proba_one`
             self.classifier.learn_one(x, y)
 
     def _make_way(self) -> None:

@@ -44,8 +44,8 @@ class Labels:
     """
 
     declared = False
-    is_direct = False
-    """Whether there are two labels, whose probabilities may be looked up in a model's answer."""
+    direct_pair: tuple[Label, Label] | None = None
+    """`pair`, if probabilities of these labels may be looked up in a model's answer under their own names."""
     _misleads = False
     """Whether False or True equals one of two numbers, and stands for the other: of -1 and 0, of 1 and 2."""
     _strange = False
@@ -98,7 +98,7 @@ class Labels:
         """By what equals a known label, a numpy scalar perhaps: the label."""
         ranked = sorted(self.known, key=_order) if all(map(_is_plain_number, self.known)) else ()
         self._misleads = len(ranked) == 2 and (ranked[0] == 1 or ranked[1] == 0)
-        self.is_direct = self.pair is not None and not self._misleads
+        self.direct_pair = None if self._misleads else self.pair
 
     def named(self, answer: Mapping[Label, float]) -> Mapping[Label, float]:
         """A model's answer by the labels of the stream, which the model may call otherwise.
@@ -173,7 +173,7 @@ class Labels:
 
     def read(self, answer: Mapping[Label, float]) -> float:
         """What a model's answer says of the positive one of two labels."""
-        if self.is_direct and self.positive in answer:
+        if self.direct_pair is not None and self.positive in answer:
             return answer[self.positive]
         return self.probability(self.event(()), self.named(answer))
 

@@ -43,11 +43,11 @@ class Binary(Strategy):
 
     def ask(self, answer: Mapping[Label, float]) -> Answer | None:
         """Forecast the positive label; while labels are being discovered, see `_answer`."""
-        labels, pair = self.labels, self.labels.pair
-        if pair is None or not labels.is_direct:
+        pair = self.labels.direct_pair
+        if pair is None:
             return super().ask(answer)
         negative, positive = pair
-        p = self.events[positive].ask(answer[positive] if positive in answer else labels.read(answer))
+        p = self.events[positive].ask(answer[positive] if positive in answer else self.labels.read(answer))
         return {negative: 1.0 - p, positive: p}
 
     def _answer(self, answer: Mapping[Label, float], names: list[Label]) -> Answer:
@@ -81,7 +81,7 @@ class Binary(Strategy):
 
     def note_labels(self) -> None:
         """Once there are two labels every round is of the same event."""
-        if self.labels.is_direct:
+        if self.labels.direct_pair is not None:
             self._fix_event(self.labels.positive)
 
     def _fix_event(self, positive: Label) -> None:
