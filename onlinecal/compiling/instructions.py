@@ -102,6 +102,16 @@ def _called(function, *arguments):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
+def copy(source: Any, start: int, target: Any, at: int, n: int) -> None:
+    """Copy so many numbers from a place of one flat array to a place of another, or of the same.
+
+    An assignment of slices takes numba ten times as long to compile, for each kind of arrays.
+    """
+    for i in range(n):
+        target[at + i] = source[start + i]
+
+
+@kernel_part
 def fetch(array: Any, start: int, size: int) -> None:
     """Begin to load numbers of 8 bytes of a flat array, which will be read soon, into the nearest cache.
 

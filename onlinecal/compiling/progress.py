@@ -19,6 +19,16 @@ from onlinecal.compiling.ingredients import PACKAGES
 QUIET_SECONDS = 1.0
 """People are told after so many seconds of compiling."""
 
+SECONDS = {
+    "engine": 10,
+    "forecasters": 10,
+    "measures": 5,
+    "recalibration": 5,
+    "steering": 8,
+    "simulations": 3,
+}
+"""What the first use of a package usually compiles for, on an ordinary machine; others take less."""
+
 
 @dataclass
 class Compiled:
@@ -79,13 +89,14 @@ class Listener(event.Listener):
         self.depth = max(0, self.depth)
 
     def tell(self, package: str) -> None:
-        """Say on stderr what is compiled, and where it is kept."""
+        """Say on stderr what is compiled, for how long, and where it is kept."""
         self.told.add(package)
         kept = kept_in()
+        seconds = SECONDS.get(package.rpartition(".")[2], 2)
         where = "once for this process" if kept is None else f"once (kept in {kept})"
         # stderr may be closed or missing
         with suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(f"onlinecal: compiling {package}, {where}\n")
+            sys.stderr.write(f"onlinecal: compiling {package} for some {seconds} seconds, {where}\n")
             sys.stderr.flush()
 
 

@@ -431,10 +431,11 @@ class Engine:
                 self._is_sound = True
 
     def close(self) -> None:
-        """Write every state that the ledger lacks, and let go of it."""
+        """Write every state that the ledger lacks, unless it is in memory and ends now, and let go of it."""
         with self._mutex:
             try:
-                self.flush()
+                if self._ledger.path is not None:
+                    self.flush()
             finally:
                 self._ledger.close()
 

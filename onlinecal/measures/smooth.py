@@ -134,14 +134,17 @@ def best_weights(values: Floats, gains: Floats) -> Floats:
     interval nearest to the weight after it.
     """
     _, drop = np.unique(-prefix(gains), return_inverse=True)
-    first, last = maximal_intervals(np.diff(values), drop.astype(np.int64))
+    first, last, n_drops = np.empty(len(values)), np.empty(len(values)), int(drop.max()) + 1
+    # made outside of kernels, since numba compiles the making of arrays slowly
+    trees = np.zeros(n_drops), np.zeros(n_drops + 1), np.zeros(n_drops + 1)
+    maximal_intervals(np.diff(values), drop.astype(np.int64), trees, first, last)
     weights = np.empty(len(values))
     nearest_weights(np.diff(values), first, last, weights)
     return weights
 
 
 @kernel_part
-def add_to(sums: Floats | Ints, place: int, amount: float) -> None:
+def add_to(sums: Floats, place: int, amount: float) -> None:
     """Add an amount at a place of a Fenwick tree of sums."""
     node = place + 1
     while node < len(sums):
@@ -160,7 +163,7 @@ def sum_before(sums: Floats, place: int) -> float:
 
 
 @kernel_part
-def place_of(filled: Ints, before: int) -> int:
+def place_of(filled: Floats, before: float) -> int:
     """The filled place with so many filled ones before it, in a Fenwick tree that has a 1 for each."""
     node, step = 0, 1
     while 2 * step < len(filled):
@@ -174,20 +177,17 @@ def place_of(filled: Ints, before: int) -> int:
 
 
 @compiled
-def maximal_intervals(gaps: Floats, drop: Ints) -> tuple[Floats, Floats]:
-    """The first and the last weight at which each V_i is maximal: two arrays (K,).
+def maximal_intervals(
+    gaps: Floats, drop: Ints, trees: tuple[Floats, Floats, Floats], first: Floats, last: Floats
+) -> None:
+    """Fill in the first and the last weight at which each V_i is maximal, (K,) each.
 
     gaps (K-1,) are those between values; drop (K+1,) int64 is the rank of -C_i among all, from C_0 = 0 on.
     The sizes of drops are kept by rank, with a tree of their prefix sums and a tree that counts those above
-    zero.
+    zero: zeros at first, (D,), (D+1,) and (D+1,) for D ranks.
     """
     n = len(drop) - 1
-    n_drops = 0
-    for i in range(n + 1):
-        n_drops = max(n_drops, drop[i] + 1)
-    sizes, sums = np.zeros(n_drops), np.zeros(n_drops + 1)
-    filled, n_filled = np.zeros(n_drops + 1, dtype=np.int64), 0
-    first, last = np.empty(n), np.empty(n)
+    (sizes, sums, filled), n_filled = trees, 0.0
     for i in range(-1, n):
         here = drop[i + 1]
         if i >= 0:
@@ -196,24 +196,23 @@ def maximal_intervals(gaps: Floats, drop: Ints) -> tuple[Floats, Floats]:
         gap = 1.0 if i < 0 else gaps[i] if i < n - 1 else 0.0
         if gap > 0.0:
             if sizes[here] == 0.0:
-                add_to(filled, here, 1)
-                n_filled += 1
+                add_to(filled, here, 1.0)
+                n_filled += 1.0
             sizes[here] += 2.0 * gap
             add_to(sums, here, 2.0 * gap)
         if i < 0:
             continue
         for side in range(2):
             left = gap
-            while left > 0.0 and n_filled > 0:
-                end = place_of(filled, 0 if side == 0 else n_filled - 1)
+            while left > 0.0 and n_filled > 0.0:
+                end = place_of(filled, 0.0 if side == 0 else n_filled - 1.0)
                 taken = min(left, sizes[end])
                 sizes[end] -= taken
                 add_to(sums, end, -taken)
                 left -= taken
                 if sizes[end] == 0.0:
-                    add_to(filled, end, -1)
-                    n_filled -= 1
-    return first, last
+                    add_to(filled, end, -1.0)
+                    n_filled -= 1.0
 
 
 @compiled

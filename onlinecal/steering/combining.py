@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, entry_point, kernel_part
+from onlinecal.compiling.instructions import copy
 from onlinecal.elementary import exponential, logarithm
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.layout import Layout
@@ -113,7 +114,7 @@ def advise(state: Any, row: Any) -> float:
         if p == p:
             at, ticket = models_at(n) + i * binary.SIZE, spoke + n + i * binary.TICKET
             state[ANSWERS + i] = binary.steer(state[at : at + binary.SIZE], binary.within(p))
-            state[ticket : ticket + binary.TICKET] = state[at : at + binary.TICKET]
+            copy(state, at, state, ticket, binary.TICKET)
             state[spoke + i] = 1.0
             speaking += 1
     least = binary.LEAST_DISTANCE / (state[shared + ROUNDS] + 1.0)
@@ -176,7 +177,7 @@ def take_in(state: Any, n: int, outcome: Any) -> None:
     for i in range(n):
         if state[spoke + i] > 0.0:
             at, ticket = models_at(n) + i * binary.SIZE, spoke + n + i * binary.TICKET
-            state[at : at + binary.TICKET] = state[ticket : ticket + binary.TICKET]
+            copy(state, ticket, state, at, binary.TICKET)
             judged = min(judged, binary.learn(state[at : at + binary.SIZE], came))
             speaking += 1
     if speaking == 0:
@@ -265,7 +266,7 @@ def replay(state: Floats, kept: Floats, events: Any, table: Floats, outcomes: An
     hints, steered, weights = answers
     for step in steps:
         if step < 0:
-            state[:length] = kept[places[~step]]
+            copy(kept[places[~step]], 0, state, 0, length)
             take_in(state, n, outcomes[~step])
             continue
         hints[step] = advise(state, table[step])
@@ -273,4 +274,4 @@ def replay(state: Floats, kept: Floats, events: Any, table: Floats, outcomes: An
         for i in range(n):
             if table[step, i] == table[step, i]:
                 steered[step, i] = state[ANSWERS + i]
-        kept[places[step]] = state[:length]
+        copy(state, 0, kept[places[step]], 0, length)

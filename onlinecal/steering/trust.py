@@ -22,6 +22,7 @@ import numpy as np
 
 from onlinecal.arrays import Floats
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling.instructions import copy
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.layout import Layout
 from onlinecal.restoring import require
@@ -102,7 +103,8 @@ def ask_vector(state: Floats, ticket: Floats, row: Floats, out: Floats) -> None:
     """Write the answer to a model's row, shape (k,), and fill in its ticket."""
     k, shared = len(row), shared_of(len(row))
     vector.steer(state, k, row, out)
-    ticket[:shared], ticket[shared:] = state[:shared], out
+    copy(state, 0, ticket, 0, shared)
+    copy(out, 0, ticket, shared, k)
     asked = asked_for(state, account_of(k), state[shared + vector.ROUNDS], state[shared + vector.EVENTS])
     least = 0.5 * vector.LEAST_PROBABILITY / (k * (asked + 1.0))
     mixing.mix_vectors(two_answers(state, ticket, k), 4, 0, 2, k, least, out)
@@ -112,21 +114,21 @@ def ask_vector(state: Floats, ticket: Floats, row: Floats, out: Floats) -> None:
 def settle_vector(state: Floats, ticket: Floats, outcome: Floats) -> None:
     """Learn the outcome of the row with this ticket, a distribution over the classes, shape (k,)."""
     k, shared = len(outcome), shared_of(len(outcome))
-    state[:shared] = ticket[:shared]
+    copy(ticket, 0, state, 0, shared)
     both = two_answers(state, ticket, k)
     mixing.credit_vectors(both, 4, 2, 2, k, outcome)
     judged = vector.learn(state, k, outcome)
     mixing.reweigh_by_credit(both, 2, 0, mixing.HALVES, judged, WEIGHT_GIVEN_OUT)
-    state[size_for(k) :] = both[:2]
+    copy(both, 0, state, size_for(k), 2)
 
 
 @kernel_part
 def two_answers(state: Any, ticket: Any, k: int) -> Any:
     """An array with the two weights, room for two credits, the ticket's vector and the steered vector."""
     both = np.empty(4 + 2 * k)
-    both[:2] = state[size_for(k) :]
-    both[4 : 4 + k] = ticket[vector.ANSWERS : vector.ANSWERS + k]
-    both[4 + k :] = ticket[shared_of(k) :]
+    copy(state, size_for(k), both, 0, 2)
+    copy(ticket, vector.ANSWERS, both, 4, k)
+    copy(ticket, shared_of(k), both, 4 + k, k)
     return both
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from onlinecal.adversaries import Adversary, Phase, replay_labels, replay_sequence
 from onlinecal.arrays import Floats
 from onlinecal.compiling import address_of, compiled, kernel_part
-from onlinecal.compiling.instructions import borrowed, called
+from onlinecal.compiling.instructions import borrowed, called, copy
 from onlinecal.forecasters import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules, check_expected
@@ -65,7 +65,7 @@ def foresight(rules: Rules) -> Callable[..., tuple[float, float]]:
         for first in range(2):
             best, after = -np.inf, 0.0
             for sequel in range(1 << (depth - 1)):
-                scratch[: len(memory)] = memory
+                copy(memory, 0, scratch, 0, len(memory))
                 settle(scratch, a, b, first, forecast)
                 after = certificate(scratch)
                 for i in range(depth - 1):

@@ -40,8 +40,8 @@ def test_long_compiling_is_told_once_a_package(listener, capsys, tmp_path, monke
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
-        f"onlinecal: compiling onlinecal.measures, {where}",
-        f"onlinecal: compiling onlinecal.recalibration, {where}",
+        f"onlinecal: compiling onlinecal.measures for some 5 seconds, {where}",
+        f"onlinecal: compiling onlinecal.recalibration for some 5 seconds, {where}",
     ]
 
 

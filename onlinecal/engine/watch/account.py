@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onlinecal.alarms.escrow import BETS_MADE, N_BETS, evidence, pay, stake, strongest
 from onlinecal.alarms.worth import unrounded, worth_of
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, uncounted
 from onlinecal.elementary import logarithm
 from onlinecal.measures.scores import LEAST_PROBABILITY
 
@@ -53,7 +53,7 @@ def new_account() -> Floats:
     return np.zeros(ACCOUNT_SIZE)
 
 
-@compiled
+@uncounted
 def ask(state: Floats, stakes: Stakes, p: float, hint: float, threshold: float) -> None:
     """Bet on a forecast, and on its hint unless that is NaN; fills in the stakes, of shape (N_STAKES,)."""
     worth = worth_of(1.0 / threshold)
@@ -62,7 +62,7 @@ def ask(state: Floats, stakes: Stakes, p: float, hint: float, threshold: float) 
         stake(state, MONEY + N_BETS, stakes, BETS_MADE, hint, worth)
 
 
-@compiled
+@uncounted
 def settle_bets(
     state: Floats,
     stakes: Stakes,
@@ -91,13 +91,13 @@ def settle_bets(
     return True
 
 
-@compiled
+@uncounted
 def log_cost(probability: float) -> float:
     """The log loss of an outcome that was given this probability."""
     return -logarithm(max(probability, LEAST_PROBABILITY))
 
 
-@compiled
+@uncounted
 def settle(
     state: Floats,
     stakes: Stakes,
@@ -128,6 +128,10 @@ def settle(
         if settle_bets(state, stakes, side, probability, y, asked, number, threshold):
             raised += 1 + side
     return raised
+
+
+make_bets, pay_bets = compiled(ask), compiled(settle_bets)
+"""`ask` and `settle_bets`, for those who call them from Python."""
 
 
 @compiled

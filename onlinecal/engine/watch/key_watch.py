@@ -36,10 +36,10 @@ from onlinecal.engine.watch.account import (
     PER_ALARM,
     UNHINTED,
     Stakes,
-    ask,
     log_cost,
+    make_bets,
     new_account,
-    settle_bets,
+    pay_bets,
 )
 from onlinecal.html import Shown
 from onlinecal.measures.scores import BesideConstants
@@ -270,12 +270,12 @@ class KeyWatch:
             if self.threshold < inf and forecast.probability:
                 for side, p in enumerate(likeliest(shares)[1] for shares in sides if shares):
                     # the mean outcome gives the stakes back
-                    settle_bets(self.account, stakes, side, p, p, forecast.number, 0, inf)
+                    pay_bets(self.account, stakes, side, p, p, float(forecast.number), 0.0, inf)
         elif self.threshold < inf:
             self.stakes[forecast.number] = stakes = np.zeros(N_STAKES, np.float32)
             # before the first class is known there is nothing to bet on
             if forecast.probability:
-                ask(self.account, stakes, *(likeliest(shares)[1] for shares in sides), self.threshold)
+                make_bets(self.account, stakes, *(likeliest(shares)[1] for shares in sides), self.threshold)
         return []
 
     def _settle(
@@ -299,8 +299,9 @@ class KeyWatch:
             account[place + 4 + 2 * side] += fsum(costs)
             if self.threshold < inf and forecast.probability:
                 likely, p = likeliest(probabilities)
-                bet = p, soft.get(likely or "", 0.0), forecast.number, number, self.threshold
-                if settle_bets(account, stakes, side, *bet) and (alarm := last_alarm(account, side)):
+                came, asked = soft.get(likely or "", 0.0), float(forecast.number)
+                bet = p, came, asked, float(number), self.threshold
+                if pay_bets(account, stakes, side, *bet) and (alarm := last_alarm(account, side)):
                     raised.append((side, alarm))
         return raised
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling.instructions import copy
 from onlinecal.measures.counts import Counts, prefix
 from onlinecal.measures.distance.fractional.relaxation import Relaxation
 from onlinecal.measures.distance.levels import Levels, first_fractions, next_fraction, walk_back
@@ -215,8 +216,11 @@ def make_room(pools: PointPools, points: Points, row: int, column: int, end: int
     width = last - first + 1
     if used + width > len(reached):
         size = 2 * (used + width)
-        longer, longer_steps = np.full(size, np.inf), np.full(size, -1, np.int32)
-        longer[:used], longer_steps[:used] = reached[:used], last_step[:used]
+        longer, longer_steps = np.empty(size), np.empty(size, np.int32)
+        copy(reached, 0, longer, 0, used)
+        copy(last_step, 0, longer_steps, 0, used)
+        for i in range(used, size):
+            longer[i], longer_steps[i] = np.inf, -1
         reached, last_step = longer, longer_steps
     for j in range(old_width):
         reached[used + old_start - first + j] = reached[rows[ROW_OFFSET, row] + j]
@@ -387,7 +391,8 @@ def extend_paths(
                 if fits:
                     if n_steps == len(steps):
                         longer = np.empty((2 * n_steps, 2), dtype=np.int64)
-                        longer[:n_steps] = steps
+                        for i in range(n_steps):
+                            longer[i, 0], longer[i, 1] = steps[i, 0], steps[i, 1]
                         steps = longer
                     steps[n_steps, 0], steps[n_steps, 1] = r, s
                     n_steps += 1

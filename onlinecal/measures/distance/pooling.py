@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onlinecal.arrays import Ints
+from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.measures.counts import PrefixSums
 from onlinecal.measures.distance.levels import Levels, count_up_to, make_levels
@@ -32,18 +32,22 @@ def pooling(sums: PrefixSums, max_cuts: int = MAX_CUTS) -> Ints:
         cuts = np.unique(np.append(np.searchsorted(sums.zeros + sums.ones, wanted[:-1]), len(cuts) - 1))
     # the kernel is compiled for floats alone, which hold all these numbers exactly
     floats = sums._replace(zeros=sums.zeros.astype(np.float64), ones=sums.ones.astype(np.float64))
-    return best_cuts(floats, cuts)
+    costs, came_from = np.full(len(cuts), np.inf), np.zeros(len(cuts), np.int64)
+    best_cuts(floats, cuts, costs, came_from)
+    kept = [len(cuts) - 1]
+    while kept[-1] > 0:
+        kept.append(int(came_from[kept[-1]]))
+    return cuts[kept[::-1]]
 
 
 @compiled
-def best_cuts(sums: PrefixSums, cuts: Ints) -> Ints:
-    """Which of the cuts to keep, the first and last among them, for the cheapest level sets.
+def best_cuts(sums: PrefixSums, cuts: Ints, cost: Floats, came_from: Ints) -> None:
+    """Fill in what the cheapest level sets cost up to each cut, and from which cut the last of them comes.
 
-    The sums are all float64; cuts (C,): increasing numbers of forecasts to the left, from 0 to K.
+    The sums are all float64; cuts (C,): increasing numbers of forecasts to the left, from 0 to K; cost (C,)
+    is inf.
     """
     (values, zeros, ones, sums0, sums1), n = sums, len(cuts)
-    cost = np.full(n, np.inf)
-    came_from = np.zeros(n, dtype=np.int64)
     cost[0] = 0.0
     for i in range(1, n):
         end = cuts[i]
@@ -60,14 +64,3 @@ def best_cuts(sums: PrefixSums, cuts: Ints) -> Ints:
             if total < cost[i]:
                 cost[i] = total
                 came_from[i] = h
-    n_kept = 1
-    i = n - 1
-    while i > 0:
-        i = came_from[i]
-        n_kept += 1
-    kept = np.empty(n_kept, dtype=np.int64)
-    i = n - 1
-    for k in range(n_kept - 1, -1, -1):
-        kept[k] = cuts[i]
-        i = came_from[i]
-    return kept

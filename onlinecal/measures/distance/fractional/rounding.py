@@ -172,7 +172,6 @@ def try_level_sets(
     return tried
 
 
-@compiled
 def search_windows(
     zeros: OutcomeTable,
     ones: OutcomeTable,
@@ -189,11 +188,31 @@ def search_windows(
     none or more than `most` level sets would be tried.
     """
     n_levels, length, depth = len(level_values), lowest.shape[1], 2 * ACROSS + 1
+    # made outside of kernels, since numba compiles the making of arrays slowly
     excess = np.full((n_levels + 1, length, depth), np.inf)
     came_from = np.full((n_levels + 1, length, depth), -1, np.int32)
     # the arrays of two windows, which are used in turns
     sums, inside = np.zeros((2, 3, length, depth)), np.zeros((2, length, depth), np.bool_)
     path = np.full((n_levels + 1, 2), -1)
+    room = excess, came_from, sums, inside
+    return path, fill_path(zeros, ones, corners, level_values, lowest, margin, most, room, path)
+
+
+@compiled
+def fill_path(
+    zeros: OutcomeTable,
+    ones: OutcomeTable,
+    corners: Ints,
+    level_values: Floats,
+    lowest: Ints,
+    margin: float,
+    most: int,
+    room: Any,
+    path: Ints,
+) -> int:
+    """Fill in the path of `search_windows`, and say how many level sets were tried; `room` is to work in."""
+    excess, came_from, sums, inside = room
+    n_levels, length, depth = len(level_values), lowest.shape[1], excess.shape[2]
     i, j, tried = length // 2, depth // 2, 0
     old = CornerWindow(corners[0], lowest[0], inside[0], sums[0], excess[0])
     look_up_window(zeros, ones, old, True)
@@ -210,12 +229,12 @@ def search_windows(
             break
         old = new
     if excess[n_levels, i, j] == np.inf:
-        return path, tried
+        return tried
     for k in range(n_levels, -1, -1):
         path[k, 0], path[k, 1] = corners[k] + i - length // 2, lowest[k, i] + j
         if k > 0:
             i, j = came_from[k, i, j] // depth, came_from[k, i, j] % depth
-    return path, tried
+    return tried
 
 
 MARGINS = (1.0, 10.0, np.inf)
