@@ -17,7 +17,7 @@ from numba import types
 from numba.core import config
 from numba.core.caching import NullCache
 
-from onlinecal.compiling import folder
+import onlinecal.compiling.folder as folder
 from onlinecal.compiling.ingredients import fingerprint
 from onlinecal.compiling.internals import can_be_kept, put_together, take_apart
 

@@ -145,3 +145,10 @@ def test_a_game_of_a_sweep_is_made_of_what_plays_and_measures_it():
         "onlinecal.simulations.games.duel",
     } <= modules.keys()
     assert not [name for name in modules if name.startswith(("onlinecal.cli", "onlinecal.wrappers"))]
+
+
+def test_what_decides_about_waiting_is_no_part_of_compiled_code():
+    modules = modules_of("onlinecal.compiling.kernels", "onlinecal.compiling.instructions")
+    assert "onlinecal.compiling.cache" in modules
+    others = {f"onlinecal.compiling.{name}" for name in ("beginning", "filling", "progress")}
+    assert not others & modules.keys()
