@@ -64,7 +64,7 @@ class Binary(Strategy):
         While labels are being discovered, one may come that the answer did not name. Its probability was 0,
         so the round counts in full, and no table is charged for it.
         """
-        pair = self.labels.pair
+        labels, pair = self.labels, self.labels.pair
         if self.asked:
             ((event, projection),) = self.events.items()
             if label in self.asked:
@@ -75,7 +75,7 @@ class Binary(Strategy):
             if pair is not None:
                 self._fix_event(pair[1])
         elif pair is not None:
-            self.events[pair[1]].settle(int(label == pair[1]))
+            self.events[pair[1]].settle(labels.known[label])
         if pair is not None and label not in pair:
             self._strangers[label] += 1
 
