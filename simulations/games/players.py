@@ -22,7 +22,7 @@ from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ from onlinecal.forecasters.simplex.run import SimplexRun
 from onlinecal.simulations.games.duel import DRAW_CHOICES
 
 SettingValues = Mapping[str, Any]
-Playable = GridForecaster | baselines.Baseline
+Playable: TypeAlias = GridForecaster | baselines.Baseline
 FORECASTER_DRAWS = 1
 """Seeds of the forecaster's draws are the game's seed and this; the adversary's draws use the seed alone."""
 
