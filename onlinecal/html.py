@@ -82,7 +82,7 @@ def bracket_of(answer: Any, of: str) -> Table:
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rows of texts as lines: the first column is flush left, the others are flush right."""
+    """Rows as lines of plain text, not HTML: the first column is flush left, the others are flush right."""
     first, *others = zip(*rows, strict=True)
     columns = [[text.ljust(max(map(len, first))) for text in first]]
     columns += [[text.rjust(max(map(len, column))) for text in column] for column in others]

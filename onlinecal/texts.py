@@ -11,7 +11,11 @@ LONGEST_SHOWN = 300
 
 
 def number(value: float | None) -> str:
-    """A number for a table: thousands separated, about five digits."""
+    """A number for a table, with its thousands separated; "–" for None, "?" for NaN.
+
+    Whole numbers have all their digits. Others have no decimals from 1,000 on, one from 100 on and two from
+    0.1 on in size; smaller ones have three significant digits.
+    """
     if value is None:
         return "–"
     if value != value:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from onlinecal.compiling import kernel_part
 
-LARGEST_WORTH, LEAST_WORTH = 1e-2, 1e-9
+LARGEST_WORTH = 1e-2
+"""The threshold where alpha is larger. A bet that shifts the logit by .1 changes by 5 % at a forecast of 1/2:
+with a threshold of .1, say, its stakes would never stay."""
+LEAST_WORTH = 1e-9
+"""The threshold where alpha is smaller, or 0, as without alarms: a factor that is 1 but for rounding is about
+1e-16 away from 1, and no evidence."""
 SHARE_ROUNDING = 1e-12
 """How far from 0 or 1 rounding may bring a share that is exactly 0 or 1."""
 
 
 @kernel_part
 def worth_of(alpha: float) -> float:
-    """How far from 1 a factor must be for the new stake on a bet to stay: alpha, within the limits above.
+    """The threshold: a new stake on a bet stays only if its factor differs from 1 by at least this.
 
-    The product of 1/alpha factors that are nearer to 1 is below e. If their stakes stayed, their number alone
-    would raise an alarm.
+    It is alpha, clipped to the limits above. The product of 1/alpha factors that differ less from 1 is below
+    e. If the stakes on them stayed, 1 in each round, their number alone would raise an alarm at 1/alpha.
     """
     return max(LEAST_WORTH, min(alpha, LARGEST_WORTH))
 

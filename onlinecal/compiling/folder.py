@@ -41,12 +41,12 @@ SUFFIX = ".kernel"
 LOCK = "alone"
 """The file whose lock is held by the process that compiles."""
 GLANCE = 0.05
-"""A process that waits for the lock tries again after so many seconds."""
+"""The seconds between two attempts of a process that waits for the lock."""
 DAY = 86400.0
 UNUSED = 60 * DAY
 """Code that was not used for so many seconds is removed."""
 MOST_KERNELS = 4000
-"""If there are more files, the least recently used are removed. It is some twenty times all kernels."""
+"""How many files are kept: the least recently used ones beyond that are removed."""
 
 _told: list[str] = []
 
@@ -62,13 +62,13 @@ def kept_in() -> Path | None:
 def looked_into() -> list[tuple[Path, int]]:
     """The trusted folders in which compiled code is looked for, with the number of files in each."""
     trusted = [place for place in _places() if _is_trusted(place)]
-    return [(place, len(list((place / _state()).glob(f"*{SUFFIX}")))) for place in trusted]
+    return [(place, len(list((place / _folder_name()).glob(f"*{SUFFIX}")))) for place in trusted]
 
 
 def read(name: str) -> bytes | None:
     """The code kept under this name, None if there is none that can be trusted."""
     for place in _places():
-        file = place / _state() / (name + SUFFIX)
+        file = place / _folder_name() / (name + SUFFIX)
         with suppress(OSError):
             content = file.read_bytes() if all(map(_is_trusted, (place, file.parent, file))) else b""
             if content[:32] == hashlib.sha256(content[32:]).digest():
@@ -82,7 +82,7 @@ def write(name: str, data: bytes) -> None:
     refusals: list[str] = []
     for place in _places():
         try:
-            folder = _made(place) / _state()
+            folder = _made(place) / _folder_name()
             folder.mkdir(0o755, exist_ok=True)
             _sweep(place)
             _write_whole(folder / (name + SUFFIX), hashlib.sha256(data).digest() + data)
@@ -96,14 +96,14 @@ def write(name: str, data: bytes) -> None:
             "NUMBA_CACHE_DIR may name a folder that can be written to"
         )
     if refusals and not _told:
-        # once in a process, and without a line, since no line of the user's code is to blame
+        # a process warns once; the warning names no line, since no line of the user's code is to blame
         _told.append(f"{message} ({'; '.join(refusals)})")
         warnings.warn_explicit(_told[0], RuntimeWarning, "onlinecal", 0)
 
 
 @contextmanager
 def alone(patience: float) -> Iterator[None]:
-    """A context that only one process is in at a time; after so many seconds of waiting it begins anyway."""
+    """A context that one process is in at a time; one that has waited `patience` seconds enters anyway."""
     place, end = kept_in(), time.monotonic() + patience
     if fcntl is None or place is None:
         yield
@@ -124,7 +124,7 @@ def alone(patience: float) -> Iterator[None]:
 
 
 @cache
-def _state() -> str:
+def _folder_name() -> str:
     """The name of the folder for these versions of the libraries that compile, and for our use of them."""
     versions = numba.__version__, llvmlite.__version__, np.__version__, sys.implementation.cache_tag
     ways = modules_digest("onlinecal.compiling.kernels", "onlinecal.compiling.instructions")
@@ -195,7 +195,7 @@ def _sweep(place: Path) -> None:
             if number > MOST_KERNELS or time.time() - files[file] > UNUSED:
                 file.unlink(missing_ok=True)
         for folder in place.iterdir():
-            if re.fullmatch("[0-9a-f]{40}", folder.name) and folder.name != _state():
+            if re.fullmatch("[0-9a-f]{40}", folder.name) and folder.name != _folder_name():
                 # only empty folders are removed
                 with suppress(OSError):
                     folder.rmdir()

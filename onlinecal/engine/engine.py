@@ -175,7 +175,17 @@ class Engine:
             if book.parking.has_changed:
                 about["parked"] = msgspec.json.encode(book.parking.counts).decode()
             released = book.parking.released
-            self._ledger.commit(log, states, about, after, noted, counted, released, kept, delivered)
+            self._ledger.commit(
+                log,
+                states,
+                about,
+                after,
+                inputs=noted,
+                reliability=counted,
+                released=released,
+                kept=kept,
+                delivered=delivered,
+            )
             self._gone = max(self._gone, delivered)
             book.parking.forget_changes()
         if log:

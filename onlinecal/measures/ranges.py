@@ -18,13 +18,15 @@ from onlinecal.arrays import Bools, Floats, Ints
 from onlinecal.measures.counts import Counts
 
 BROWNIAN_VARIANCE = 200.0
-"""From this variance on, the sum of p (1 - p), the p-value is that of a Brownian motion. Small p-values are
-then not more frequent than they may be, however rare events are (tests/measures/test_ranges.py)."""
+"""If the variance, the sum of p (1 - p), is at least this, the p-value is that of a Brownian motion. P-values
+up to a are then not more frequent than a, even if events are rare (tests/measures/test_ranges.py)."""
 MOST_DRAWS, ENOUGH_REACHED = 9_999, 200
 """Walks are drawn until so many have been as large as the one at hand, or until there are so many of them."""
 SURPRISES_AT_ONCE = 1 << 17
 """About so many surprises are drawn at a time."""
 WALKS_SEED = 0x5EED
+N_TERMS = 40
+"""So many terms of either series are summed up; all later ones are below 1e-300."""
 RANGE_ROUNDING = 1e-9
 """Ranges whose relative difference is smaller count as equal: rounding must not make a p-value too small."""
 
@@ -47,9 +49,9 @@ def p_value_of_range(counts: Counts, size: float) -> float:
 def drawn_p_value(values: Floats, rounds: Floats, size: float) -> float:
     """The same by drawing walks, always the same ones for the same forecasts.
 
-    If l draws were needed for h ranges as large, it is h/l; if the draws end before, it is (1 + ranges as
-    large)/(1 + draws). Both are valid for any number of rounds: Besag & Clifford, "Sequential Monte Carlo
-    p-values" (1991).
+    Drawing stops as soon as h = ENOUGH_REACHED ranges were as large as `size`. If that took l draws, the
+    p-value is h/l. If all n = MOST_DRAWS draws brought only k < h of them, it is (1 + k)/(1 + n). Both are
+    valid for any number of rounds: Besag & Clifford, "Sequential Monte Carlo p-values" (1991).
     """
     walks, rng = Walks(values, rounds), np.random.default_rng(WALKS_SEED)
     least, done, reached = size - RANGE_ROUNDING * (1.0 + size), 0, 0
@@ -74,20 +76,22 @@ class Walks:
     Parameters
     ----------
     values, rounds
-        The different forecasts, ascending, and how often each came, shape (n,). A part of a round counts as a
-        round of its own whose steps are in proportion.
+        The different forecasts, ascending, and how often each came, shape (n,). If that is no whole number,
+        the fraction counts as one more round, whose steps are in proportion.
     """
 
     def __init__(self, values: Floats, rounds: Floats) -> None:
-        self.up = values <= 0.5
-        self.lengths = -np.log1p(-np.where(self.up, values, 1.0 - values))
+        self.falls = values <= 0.5
+        """At which forecasts the walk falls without a surprise, and rises with one."""
+        self.lengths = -np.log1p(-np.where(self.falls, values, 1.0 - values))
         self.rounds = rounds
         self.ends = np.cumsum(np.ceil(rounds) * self.lengths)
         self.surprises = float(self.ends[-1])
-        steps = rounds * np.where(self.up, -values, 1.0 - values)
+        steps = rounds * np.where(self.falls, -values, 1.0 - values)
         self.unsurprised = np.concatenate([[0.0], np.cumsum(steps)])
         """The walk before the first level and after each level, if there are no surprises."""
-        self.valley = int(self.up.sum())
+        self.valley = int(self.falls.sum())
+        """Up to which level the walk falls, if there are no surprises."""
 
     def ranges(self, rng: np.random.Generator, number: int) -> Floats:
         """The ranges of so many walks."""
@@ -95,6 +99,7 @@ class Walks:
         before = self.unsurprised[level] + (shifts := _sums_before(draw, amount))
         behind = self.unsurprised[level + 1] + shifts + amount
         risen, fallen = (np.bincount(draw, np.maximum(sign * amount, 0.0), number) for sign in (1.0, -1.0))
+        # up to the valley surprises only raise the walk; those that lower it all come behind it
         valley = self.unsurprised[self.valley] + risen
         end = self.unsurprised[-1] + risen - fallen
         low, high = np.minimum(np.minimum(valley, end), 0.0), np.maximum(np.maximum(valley, end), 0.0)
@@ -114,7 +119,7 @@ class Walks:
         # two points in one round are one surprise
         new = _differs(draw, level, row)
         draw, level, row = draw[new], level[new], row[new]
-        amount = np.minimum(self.rounds[level] - row, 1.0) * np.where(self.up[level], 1.0, -1.0)
+        amount = np.minimum(self.rounds[level] - row, 1.0) * np.where(self.falls[level], 1.0, -1.0)
         first = np.flatnonzero(_differs(draw, level))
         return draw[first], level[first], np.add.reduceat(amount, first) if len(first) else amount
 
@@ -142,11 +147,7 @@ def chance_of_range(size: float) -> float:
         return 1.0
     if size < 1.0:
         # a series of eigenfunctions on an interval of this length
-        waves = math.pi * (np.arange(LEAST_TERMS) + 0.5) / size
+        waves = math.pi * (np.arange(N_TERMS) + 0.5) / size
         return float(1.0 - ((8.0 + 2.0 / waves**2) / size**2 * np.exp(-2.0 * waves**2)).sum())
-    terms = np.arange(1, LEAST_TERMS + 1)
+    terms = np.arange(1, N_TERMS + 1)
     return float((4.0 * (-1.0) ** (terms - 1) * terms * erfc(terms * size / math.sqrt(2.0))).sum())
-
-
-LEAST_TERMS = 40
-"""So many terms of either series are summed up; all later ones are below 1e-300."""

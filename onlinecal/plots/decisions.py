@@ -18,6 +18,7 @@ from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.tables.columns import check_labelled_rows
 
 DECISIONS_KIND = "onlinecal-decision-losses"
+"""The gid of the dots of a table, by which a later call recognises them on the same axes."""
 
 
 def decision_losses(
@@ -70,7 +71,9 @@ def decision_losses(
     ax = style.axes_or_new(ax, (5.4, 4.4))
     colour = color or style.next_colour(ax)
     reach = max(1.1 * style.highest((table["true"] - table["predicted"]).abs()), 1e-9)
-    reach = reach if not style.histories(ax, DECISIONS_KIND) else max(reach, ax.get_ylim()[1])
+    if style.histories(ax, DECISIONS_KIND):
+        # what was drawn before stays in sight
+        reach = max(reach, ax.get_ylim()[1])
     draw_losses(ax, table, colour, reach, label)
     title = "What decisions cost beyond what was predicted"
     if label is None:
@@ -100,7 +103,10 @@ def loss_gaps(table: pl.DataFrame) -> tuple[str, str]:
 
 
 def draw_losses(axis: Axes, table: pl.DataFrame, color: str, reach: float, label: str | None = None) -> None:
-    """Draw a table of `decision_losses_table` on an axis from -reach to reach."""
+    """Draw a table of `decision_losses_table` on axes whose ordinate becomes -reach to reach.
+
+    The line at 0 is drawn with the first table on these axes: later ones find its dots by their gid.
+    """
     axis.set_ylim(-reach, reach)
     if not style.histories(axis, DECISIONS_KIND):
         axis.axhline(0, color=style.INK, lw=1.0, zorder=2)

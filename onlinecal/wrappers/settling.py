@@ -26,9 +26,10 @@ class Settling(NamedTuple):
     known: Ints
     """Shape (n,): for each of them the first row whose forecast knows it."""
     waits: NDArray[np.bool_]
-    """Shape (T,): which rows wait; see `Schedule`."""
+    """Shape (T,): which rows stay open until they are settled, or for ever; the others are given up as soon
+    as they are forecast."""
     silent: NDArray[np.bool_]
-    """Shape (T,): which rows are settled since they were due, and not with an outcome of their own."""
+    """Shape (T,): which rows are settled because they were due, and no outcome had come by then."""
     settles: NDArray[np.bool_]
     """Shape (T,): which rows are settled at all."""
 
@@ -59,11 +60,11 @@ def missing_of(outcomes: Any) -> tuple[Any, NDArray[np.bool_] | None]:
 
 
 def completed(outcomes: Any, missing: NDArray[np.bool_], instead: Any) -> Any:
-    """Outcomes with one of those that came, or else `instead`, in place of each that is missing."""
+    """Outcomes without gaps: in place of each missing one stands the first that is there, else `instead`."""
     if isinstance(outcomes, list):
         pairs = list(zip(outcomes, missing, strict=True))
-        came = next((outcome for outcome, is_missing in pairs if not is_missing), instead)
-        return [came if is_missing else outcome for outcome, is_missing in pairs]
+        filler = next((outcome for outcome, is_missing in pairs if not is_missing), instead)
+        return [filler if is_missing else outcome for outcome, is_missing in pairs]
     values = outcomes.copy()
     values[missing] = instead if missing.all() else values[~missing][0]
     return values
@@ -76,17 +77,24 @@ def settling_of(
     times: ArrayLike | None,
     due: Any,
 ) -> Settling:
-    """How so many rows are settled, some of whose outcomes may be missing.
+    """How so many rows are settled, some of whose outcomes may be missing. There are three modes.
 
-    With `due` every row is settled at its time, once that is over: once a later forecast was made, or a later
-    outcome came. What came before is kept until then: where silence means no, it would be all of one kind.
+    Without `settled_at` and `due` each outcome is known before the next row is forecast. A row without an
+    outcome is given up.
+
+    With `settled_at` alone each outcome is known from its time there on. A row without an outcome is given
+    up.
+
+    With `due` every row waits until it is due, and is settled once that time is over: once a later forecast
+    was made, or a later outcome came. An outcome that came before is kept until then. Where silence means no,
+    the outcomes that come are all yes: if they were settled first, the early ones would be of one kind.
     """
-    rows, nowhere = np.arange(length), np.zeros(length, bool)
-    came = ~nowhere if missing is None else ~missing
+    rows, no_row = np.arange(length), np.zeros(length, bool)
+    has_outcome = ~no_row if missing is None else ~missing
     if settled_at is None and due is None:
         if times is not None:
             raise ValueError("times say nothing without settled_at or due, got None for both")
-        return Settling(rows[came], rows[came] + 1, came, nowhere, came)
+        return Settling(rows[has_outcome], rows[has_outcome] + 1, has_outcome, no_row, has_outcome)
     made = None if times is None else read_times(times, "times", length)
     columns = []
     if settled_at is not None:
@@ -98,21 +106,20 @@ def settling_of(
         columns.append(read_times(settled_at, "settled_at", length))
     if due is not None:
         columns.append(_due_times(due, made, length))
-    # of an outcome that is missing, `settled_at` need not say anything
-    wanted = None if settled_at is None else came
-    own, *later = in_time(columns, made, "give the times of the forecasts as times=", wanted)
-    settles = own if settled_at is None else later[0]
-    known = rows + 1 if settled_at is None else np.searchsorted(own, settles, side="right")
-    waits, silent = came, nowhere
-    if due is not None:
-        now = max(own[-1], settles[came].max(initial=own[-1]))
-        in_due_time = came & (settles <= later[-1])
-        settles = later[-1]
-        known = np.searchsorted(own, settles, side="right")
-        waits, came = ~nowhere, settles < now
-        silent = came & ~in_due_time
-    order = rows[came][np.lexsort((settles[came], known[came]))]
-    return Settling(order, known[order], waits, silent, came)
+    # where an outcome is missing, `settled_at` may be missing, too
+    needs_time = None if settled_at is None else has_outcome
+    made_at, *later = in_time(columns, made, "give the times of the forecasts as times=", needs_time)
+    came_at = made_at if settled_at is None else later[0]
+    if due is None:
+        settles_at, settles, waits, silent = came_at, has_outcome, has_outcome, no_row
+    else:
+        settles_at = later[-1]
+        last_moment = max(made_at[-1], came_at[has_outcome].max(initial=made_at[-1]))
+        settles, waits = settles_at < last_moment, ~no_row
+        silent = settles & ~(has_outcome & (came_at <= settles_at))
+    known = np.searchsorted(made_at, settles_at, side="right")
+    order = rows[settles][np.lexsort((settles_at[settles], known[settles]))]
+    return Settling(order, known[order], waits, silent, settles)
 
 
 def _due_times(due: Any, made: Times | None, length: int) -> Times:

@@ -16,7 +16,7 @@ from onlinecal.arrays import Floats
 from onlinecal.measures import classwise_calibration_error, multiclass_calibration_distance
 from onlinecal.measures.summary import best_constant_brier, brier_score, summarize, unkept
 from onlinecal.simulations.games.duel import Duel, play
-from onlinecal.simulations.games.players import Player, finite
+from onlinecal.simulations.games.players import Player, none_for_nan
 
 WINDOW_FIELDS = ("window", "window_certificate", "window_guarantee")
 ClassNumbers = NDArray[np.int64]
@@ -202,8 +202,8 @@ def play_and_measure(
         "adversary": adversary.name,
         # a seed that is not one number is recorded as 0
         "seed": adversary.seed if isinstance(adversary.seed, int) else 0,
-        "certificate": finite(forecaster.certificate),
-        "guarantee": finite(float(duel.guarantees[-1])),
+        "certificate": none_for_nan(forecaster.certificate),
+        "guarantee": none_for_nan(float(duel.guarantees[-1])),
         **{name: getattr(forecaster, name, None) for name in WINDOW_FIELDS},
     }
     if k is None:

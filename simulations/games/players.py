@@ -67,7 +67,9 @@ HINTS_SETTING = Parameter(
     form=("true", "false"),
 )
 BASELINE_CELLS_SETTING = replace(CELLS_SETTING, high=MOST_BASELINE_CELLS)
-PRIOR_SETTING = Parameter("prior", 1.0, "outcomes of each sort taken for granted", low=1e-9, high=1e9)
+PRIOR_SETTING = Parameter(
+    "prior", 1.0, "imagined outcomes of each sort before the first round", low=1e-9, high=1e9
+)
 DRAW_SETTING = Parameter("draw", "hidden", "whether adversaries are shown what it draws", form=DRAW_CHOICES)
 
 
@@ -138,6 +140,8 @@ def _grid_family(
             return 4.0 * bias * reach if for_horizon else None
         if sign:
             return 147 / 16 * reach
+        # the theory proves sqrt(12 c d T), but not for every c on every grid: on self-tuning ones for c up to
+        # 3d (Theorem 12), on graded nested ones for slack 1/2; for c = d on all
         return 12.0 * reach**2 if settings["slack"] == reach else None
 
     return Family(
@@ -376,7 +380,7 @@ def settle(memory: Floats, frame: int, forecast: Floats, outcome: int) -> None:
 
 
 BASELINE_RULES = MulticlassRules(has_room, announce, certificate_rises, point, settle)
-"""The rules of `Baseline`, with and without a prior."""
+"""The rules of `MulticlassBaseline`, with and without a prior."""
 
 
 @dataclass(frozen=True)
@@ -450,12 +454,12 @@ class Player:
         if formula is not None and not self.made_for(hinted).get("hints"):
             return formula
         forecaster = self.build(rounds, hinted=hinted)
-        promise = finite(forecaster.promise(rounds))
+        promise = none_for_nan(forecaster.promise(rounds))
         return promise if formula is None or promise is None else max(formula, promise)
 
 
-def finite(bound: float) -> float | None:
-    """A bound as tables keep it: NaN, which stands for no bound, becomes None."""
+def none_for_nan(bound: float) -> float | None:
+    """A bound as tables keep it: None in place of NaN, which stands for no bound."""
     return None if math.isnan(bound) else bound
 
 

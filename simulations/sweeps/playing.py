@@ -269,7 +269,7 @@ def play_game(
         )
     duel = played.duel
     assert duel is not None
-    guarantees = [players.finite(bound) for bound in duel.guarantees.tolist()]
+    guarantees = [players.none_for_nan(bound) for bound in duel.guarantees.tolist()]
     course = duel.checkpoints.tolist(), duel.certificates.tolist(), guarantees
     return game, Finished(played.measured, *course), compiled
 

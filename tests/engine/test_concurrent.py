@@ -97,7 +97,7 @@ async def test_many_callers_get_what_one_caller_would(tmp_path):
 
 
 async def test_a_failed_commit_reaches_every_caller_of_the_batch_and_no_other(slow, monkeypatch):
-    def full(*changes):
+    def full(*changes, **more_changes):
         raise LedgerError("the disk is full")
 
     async with AsyncEngine(slow.engine) as engine:

@@ -280,7 +280,7 @@ def test_a_failed_batch_parks_nothing_and_releases_nothing(folder):
     with Engine(parked_ledger(folder / "ledger.db")) as engine:
         before, counts = waiting(engine), engine.overview().parking
         commit = engine._ledger.commit
-        engine._ledger.commit = lambda *given: (_ for _ in ()).throw(LedgerError("no room"))
+        engine._ledger.commit = lambda *changes, **more_changes: (_ for _ in ()).throw(LedgerError("no room"))
         with pytest.raises(LedgerError):
             engine.handle([Query("a9", "k"), Outcome("new", 1)])
         engine._ledger.commit = commit

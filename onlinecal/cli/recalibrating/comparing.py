@@ -24,7 +24,7 @@ from onlinecal.cli.output import progress, results, table
 from onlinecal.cli.recalibrating.asked import OF_CLASSES, Request
 from onlinecal.cli.recalibrating.grouping import GroupColumns
 from onlinecal.cli.recalibrating.methods import METHODS, Findings, Map, Run, View, the_probabilities
-from onlinecal.cli.recalibrating.report import AS_GIVEN, Picture, RecalibrationReport, record_tables, sizes
+from onlinecal.cli.recalibrating.report import AS_GIVEN, Drawing, RecalibrationReport, record_tables, sizes
 from onlinecal.cli.recalibrating.rows import known_rows, new_rows, recognise
 from onlinecal.cli.recalibrating.scores import (
     FEWEST_UNITS,
@@ -415,14 +415,14 @@ def compare(asked: Request) -> RecalibrationReport:
     return RecalibrationReport(record, frame, shown, mapped, lambda: pictures(record, frame), interrupted)
 
 
-def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Picture]:
+def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Drawing]:
     """The scoreboard, drawn."""
     from onlinecal.plots.recalibrations import draw_scoreboard
 
     below = "; ".join([record["contents"], record["split"]])
     said = {"title": record["file"], "below": below, "chosen": record["chosen"]}
     numbers = frame.with_columns(**{name: pl.lit(text) for name, text in said.items()})
-    return [Picture(draw_scoreboard, numbers, "scoreboard")]
+    return [Drawing(draw_scoreboard, numbers, "scoreboard")]
 
 
 def board_tables(record: dict[str, Any]) -> list[Table]:

@@ -14,7 +14,7 @@ from polars import selectors
 from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.asked import Request, made
 from onlinecal.cli.recalibrating.grouping import GroupColumns
-from onlinecal.cli.recalibrating.report import AS_GIVEN, Picture
+from onlinecal.cli.recalibrating.report import AS_GIVEN, Drawing
 from onlinecal.measures.decision.errors import decision_calibration_error, decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, row_losses
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
@@ -58,7 +58,7 @@ class Findings(NamedTuple):
     parameters: dict[str, Any]
     facts: dict[str, Any]
     tables: dict[str, list[dict[str, Any]]]
-    pictures: Callable[[], list[Picture]]
+    pictures: Callable[[], list[Drawing]]
 
 
 def the_probabilities(part: Part) -> tuple[Floats]:
@@ -201,14 +201,14 @@ def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
     return float(np.mean([lp_calibration_error(table, labels, p, n_levels=n_levels) for labels in draws]))
 
 
-def lp_pictures(run: Run, cells: pl.DataFrame) -> list[Picture]:
+def lp_pictures(run: Run, cells: pl.DataFrame) -> list[Drawing]:
     """The level sets before and after, and the rounds, if there were some."""
     from onlinecal.plots.groups import draw_levels
     from onlinecal.plots.recalibrations import draw_lp_rounds
 
-    drawn = [Picture(draw_levels, cells.with_columns(title=pl.lit(run.title)), "levels")]
+    drawn = [Drawing(draw_levels, cells.with_columns(title=pl.lit(run.title)), "levels")]
     if run.model.n_rounds_:
-        drawn.append(Picture(draw_lp_rounds, errors_by_round(run.model), "rounds"))
+        drawn.append(Drawing(draw_lp_rounds, errors_by_round(run.model), "rounds"))
     return drawn
 
 
@@ -281,7 +281,7 @@ def action_rows(loss_table: LossTable, part: Part, after: Floats) -> list[dict[s
     return rows
 
 
-def decision_pictures(run: Run, losses: Floats) -> list[Picture]:
+def decision_pictures(run: Run, losses: Floats) -> list[Drawing]:
     """The gap against rounds, if any, and true losses against predicted ones."""
     from onlinecal.plots.decisions import decision_losses_table, draw_methods
     from onlinecal.plots.recalibrations import draw_gaps
@@ -290,7 +290,7 @@ def decision_pictures(run: Run, losses: Floats) -> list[Picture]:
     mapped = {name: run.mapped[shown.name][name] for name in DRAWN_METHODS}
     drawn = []
     if run.model.n_rounds_:
-        drawn.append(Picture(draw_gaps, gaps_by_round(run, losses[:N_CURVES]), "gaps"))
+        drawn.append(Drawing(draw_gaps, gaps_by_round(run, losses[:N_CURVES]), "gaps"))
     each = {
         name: decision_losses_table(table, shown.settled, losses).drop("loss")
         if loss_table is None
@@ -299,7 +299,7 @@ def decision_pictures(run: Run, losses: Floats) -> list[Picture]:
     }
     what = pl.lit("loss" if loss_table is None else "half").alias("each")
     named = [table.select(pl.lit(name).alias("method"), pl.all(), what) for name, table in each.items()]
-    drawn.append(Picture(draw_methods, pl.concat(named), "losses"))
+    drawn.append(Drawing(draw_methods, pl.concat(named), "losses"))
     return drawn
 
 
@@ -356,14 +356,14 @@ def group_findings(run: Run) -> Findings:
             "mean violation by chance": float(np.mean([line.noise for line in report.lines])),
         }
 
-    def pictures() -> list[Picture]:
+    def pictures() -> list[Drawing]:
         from onlinecal.plots.groups import draw_repair, group_numbers
         from onlinecal.plots.recalibrations import draw_patches
 
         numbers = group_numbers(repair).with_columns(title=pl.lit(run.title))
-        drawn = [Picture(draw_repair, numbers, "groups")]
+        drawn = [Drawing(draw_repair, numbers, "groups")]
         if model.n_patches_:
-            drawn.append(Picture(draw_patches, violations_by_patches(run), "patches"))
+            drawn.append(Drawing(draw_patches, violations_by_patches(run), "patches"))
         return drawn
 
     shown = run.shown.name
@@ -456,7 +456,7 @@ def boost_findings(run: Run) -> Findings:
     )
 
 
-def boost_pictures(run: Run) -> list[Picture]:
+def boost_pictures(run: Run) -> list[Drawing]:
     """Reliability before and after, and the squared error against rounds, if any were kept."""
     from onlinecal.plots.recalibrations import draw_boosting
     from onlinecal.plots.reliability_diagram import named, reliability_panels, reliability_table
@@ -472,9 +472,9 @@ def boost_pictures(run: Run) -> list[Picture]:
     def draw(table: pl.DataFrame) -> Figure:
         return reliability_panels(table, "heading", colours=(BEFORE_COLOUR, AFTER_COLOUR, *OKABE_ITO[2:]))
 
-    drawn = [Picture(draw, pl.concat(tables), "reliability")]
+    drawn = [Drawing(draw, pl.concat(tables), "reliability")]
     if run.model.n_kept_:
-        drawn.append(Picture(draw_boosting, squared_errors_by_round(run), "rounds"))
+        drawn.append(Drawing(draw_boosting, squared_errors_by_round(run), "rounds"))
     return drawn
 
 

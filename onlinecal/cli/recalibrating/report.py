@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 AS_GIVEN = "none"
 """The name of the map that leaves probabilities as given."""
 ROWS_SHOWN = 20
-"""People see so many rows of a further table."""
+"""So many rows of each further table are printed; report.json has all."""
 
 
-class Picture(NamedTuple):
-    """The function that draws a table, the table, and the file's name."""
+class Drawing(NamedTuple):
+    """A picture that is to be drawn and written: what draws it, of which table, and the file's name."""
 
     draw: Callable[[pl.DataFrame], Figure]
     table: pl.DataFrame
@@ -38,13 +38,18 @@ class RecalibrationReport:
     Attributes
     ----------
     record
-        The report as plain values.
+        The report as plain values, as report.json has them. With one method: method, file (its name),
+        parameters, rows (how many each part has), facts (of the fit, by name), measures (a list: measure,
+        part, and values, one for each map), tables (by title, a list of rows each), warnings. Where methods
+        were compared: file, contents, split, rows, methods, left_out (a reason for each), resamples, scores,
+        best (for each purpose), recommended, why, chosen, warnings, interrupted.
     scores
         Its scores as a table.
     shown
         The tables and sentences for people.
     probabilities
-        Row numbers, probabilities before and after, and labels of the rows that were not fitted.
+        The rows that were not fitted, or were predicted by folds that did not fit them: their numbers,
+        probabilities before and after, and, where they are known, their labels or outcomes.
     pictures
         The function that makes the pictures, called only if they are wanted.
     interrupted
@@ -55,7 +60,7 @@ class RecalibrationReport:
     scores: pl.DataFrame
     shown: list[Any]
     probabilities: pl.DataFrame
-    pictures: Callable[[], Sequence[Picture]]
+    pictures: Callable[[], Sequence[Drawing]]
     interrupted: bool = False
 
     def write(self, folder: Path) -> list[Path]:

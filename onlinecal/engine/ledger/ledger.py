@@ -208,13 +208,14 @@ class Ledger:
         rows = self.rows("SELECT * FROM about")
         with self.ledger_errors():
             for row in rows:
-                # damage to another row may be to its name, which was this one
+                # all rows are checked, since the damaged name of another row may have been this one; a ledger
+                # that was opened as damaged answers all the same
                 if row[0] == name or not self._damaged:
                     schema.check_sum("about", row)
         return next((value for other, value, _ in rows if other == name), None)
 
     def tail(self) -> int:
-        """The number up to which all states hold all events."""
+        """The number of the last event up to which every state holds all events of its key."""
         return self._count("tail")
 
     def early(self) -> int:
@@ -355,17 +356,23 @@ class Ledger:
 
     def counts(self) -> tuple[int, int]:
         """How many queries were accepted, and how many of them were closed, those in archives included."""
-        archives, start = self.archives(), self.checkpoint()
-        queries, closings = (
-            self.value(f"SELECT count(*) FROM {table} WHERE number > ?", (start,))
-            + sum(row[column] for row in archives)
-            for table, column in (("queries", 2), ("closings", 3))
-        )
+        queries, closings = self._counts_here()
+        for _, _, archived_queries, archived_closings, *_ in self.archives():
+            queries, closings = queries + archived_queries, closings + archived_closings
         return queries, closings
 
     def events_here(self) -> int:
         """How many events there are after the checkpoint."""
-        return sum(self.counts()) - sum(row[2] + row[3] for row in self.archives())
+        return sum(self._counts_here())
+
+    def _counts_here(self) -> tuple[int, int]:
+        """How many queries and how many closings there are after the checkpoint."""
+        start = self.checkpoint()
+        queries, closings = (
+            self.value(f"SELECT count(*) FROM {table} WHERE number > ?", (start,))
+            for table in ("queries", "closings")
+        )
+        return queries, closings
 
     def damage(self) -> list[str]:
         """What SQLite finds wrong with the file, indexes, constraints and references included."""
@@ -444,10 +451,17 @@ class Ledger:
     ) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it.
 
-        `log` has the new rows of keys, queries, closings and parked outcomes, by table; `about` the present
-        values of `about`, by name; `after` the last numbers before them. `reliability` is that of all keys
-        together, None if it did not change. `released` are the numbers of parked outcomes that wait no more.
-        `kept` goes into the outbox, and what is there up to the number `delivered` leaves it.
+        The batch itself: `log` has the new rows of keys, queries, closings and parked outcomes, by table;
+        `after` are the numbers of the last event and the last key before them, which must be the ledger's.
+
+        What follows from it: `states` are those of keys that are to be written, `about` the present values of
+        the table `about`, by name, and `reliability` that of all keys together, None if it did not change.
+        `released` are the numbers of parked outcomes that wait no more.
+
+        Where it came from: `inputs` says how far each input has been answered.
+
+        Where its answers go: `kept` goes into the outbox, and what is there up to the number `delivered`
+        leaves it.
         """
         # after a commit that fails or is refused, they have to be written again
         before, self._about = self._about, {}

@@ -1,5 +1,4 @@
-"""Packs rows of events for a key's turn, and answers: many in one row, since Spark hands rows over one by
-one.
+"""Packs many events of a key into one row, and many answers: Spark hands rows over one by one.
 
 A row becomes the line that the engine on one machine would read. Before the shuffle all lines of a key are
 joined into one text. Answers are packed, too: those that only have numbers in arrays, the others as JSON.
@@ -54,7 +53,8 @@ PACK = 32 << 20
 ANSWERS_A_ROW = 1000
 """How many answers are packed into one row."""
 
-# an outcome 0, 1, false or true as a text; inside another text its quotes would have backslashes
+# the field of an outcome that is a text which says 0, 1, false or true; it cannot be found inside another
+# text, where quotes are written with backslashes
 _outcome_as_text = re.compile(r'"value":"(?:\s|\\[fnrt])*(0|1|0\.0|1\.0|(?i:false|true))(?:\s|\\[fnrt])*"')
 
 
@@ -69,7 +69,10 @@ def line_columns(events: DataFrame) -> list[Column]:
 
 
 def check_events(events: DataFrame) -> None:
-    """Refuse events without the columns that are needed, or with others than in EVENTS."""
+    """Refuse events that lack a needed column, or have a column of EVENTS with a type that cannot be read.
+
+    Further columns are ignored.
+    """
     from pyspark.sql.types import (
         BooleanType,
         IntegralType,
@@ -157,7 +160,7 @@ def packed(batches: list[pyarrow.RecordBatch]) -> list[pyarrow.RecordBatch]:
 
 
 class KeyRows:
-    """The rows of a key, in the order of their positions, and of their lines where positions are equal.
+    """The rows of a key, sorted by their positions; rows of the same position are sorted by their lines.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-"""The state store that Spark's stateful processors need; Spark's own default is another one."""
+"""The class of the state store that transformWithState needs; by default Spark takes another one."""
 
 LOCAL = {
     "spark.driver.host": LOOPBACK,

@@ -1,9 +1,19 @@
 """Almost-One-Step-Ahead without a horizon: dyadic grids, nested or self-tuning, points kept sparsely.
 
 Positions are integers in units of 2^-28, so a point of a coarse grid is the same point of every finer one:
-the table survives each change of level. `contract` says what its functions do. The table is a sorted run of
-pairs (position, sum), sentinels 0 and 1 included; a point that was never charged has bias 0, so its sum is
-tilt * position. Steps are powers of two and cells start at multiples of their step.
+the table survives each change of level. `contract` says what its functions do, and `cells` what HIGH, LOW and
+TILT are. The table holds a pair (position, sum) for 0, for 1 and for each point that was ever charged; any
+other point has bias 0, so its sum is tilt * position. Steps are powers of two and cells start at multiples of
+their step.
+
+Invariant: the pairs are sorted by position. The first and the last are sentinels, 0 and 1, which never have a
+bias: 0 accepts 0 and 1 accepts 1, so that every search ends. After each charge these hold:
+
+- The current cell, from LOWER to LOWER + STEP, is valid: its lower end accepts 0 and its upper end accepts 1,
+  by the rule or because it is unbiased and such points are *free*. The accounts cover it (`may_play`).
+- BELOW and ABOVE are what `find` gives for its ends: the indices of the first pairs not below them. An end
+  that was never charged has no pair there.
+- SPREAD is the sum of the sizes of all biases, and ORPHANED that of `owed`, over all pairs.
 
 *The accounts* say which level a grid may play on: what finer grids save and what they owe. Let c bound a
 point's bias and d/m the distance from the report to the charged point. The *base* grid of round t is the
@@ -14,8 +24,9 @@ cell of a finer grid is played only if, whatever the outcome,
 
     bias on orphans + bias beyond c elsewhere <= distance saved against the base grid + (5/3) c ,
 
-and distance plus bias never exceed what nested grids guarantee plus (5/3) c. Points without bias accept both
-outcomes, and may come to more than c, while all bias there is and one more charge are covered like that.
+and distance plus bias never exceed what nested grids guarantee plus (5/3) c. Points without bias are free,
+they accept both outcomes, as long as the right-hand side covers all bias there is and one more charge. A free
+point's bias may come to more than c.
 
 The promise is that of docs/theory.md, Theorem 11 for nested and Theorem 12 for self-tuning grids, with late
 labels Theorem 15 and, where the slack grows with them, 15a. No window is promised.
@@ -74,14 +85,13 @@ unused."""
 HEADER = Layout(OWN)
 TUNED = HEADER.field("bits, see below", "choice")
 PRICE = HEADER.field("the worst distance of a round", "half steps")
-PACE = HEADER.field("the bound on biases that base grids are made for, divided by d, see below", "2^-16")
+PACE = HEADER.field("c/d, for which base grids are made; (c + 3D/4)/d once slack has grown", "2^-16")
 BIAS_BOUND = HEADER.field("c", "units")
 BASE = HEADER.field("step of the base grid", "units")
 LIMIT = HEADER.field("the last round before the level must be chosen anew", "round")
 SAVED = HEADER.field("the account of what finer grids saved", "1/(2 SCALE FINE)")
 ORPHANED = HEADER.field("the account of what they owe", "units")
 WISH = HEADER.field("step of the level that was chosen; the accounts may not bear it in every round", "units")
-"""PACE is c/d, or with slack that grows (c + 3D/4)/d."""
 ADAPTIVE_BIT, SHARED_BIT, EAGER_BIT = 1, 2, 4
 """The bits of TUNED. ADAPTIVE_BIT: the grid tunes itself, else it is nested. SHARED_BIT: outcomes were
 shares. EAGER_BIT: hints are good, so the grid refines more eagerly, and distances from hints are measured in
@@ -125,7 +135,7 @@ def takes_shares(memory: Memory) -> bool:
 
 @inlined
 def in_units(memory: Memory, lower: int, step: int) -> tuple[int, int]:
-    """A cell in today's units, which never change."""
+    """The cell itself, since the units of this grid never change."""
     return lower, step
 
 
@@ -221,9 +231,9 @@ def certificate_rises(
     memory: Memory, lower: int, step: int, reported: float, seen: bool
 ) -> tuple[float, float]:
     """By how much the certificate would rise with outcome 0 and with outcome 1; nothing is drawn."""
-    below = sum_from(memory, find_end(memory, lower, step, 0), lower)
-    above = sum_from(memory, find_end(memory, lower, step, 1), lower + step)
-    return cells.rises_at_ends(memory, lower, step, below, above, reported)
+    lower_sum = sum_from(memory, find_end(memory, lower, step, 0), lower)
+    upper_sum = sum_from(memory, find_end(memory, lower, step, 1), lower + step)
+    return cells.rises_at_ends(memory, lower, step, lower_sum, upper_sum, reported)
 
 
 @inlined
@@ -291,7 +301,10 @@ def count_debts(memory: Memory) -> None:
 
 @inlined
 def savings(memory: Memory) -> int:
-    """SAVED in whole units of biases. (In units of SAVED, biases would leave 64 bits 2^9 times as soon.)"""
+    """SAVED in units of biases, rounded down.
+
+    Biases are not brought to units of SAVED, which are 2^9 times finer: they would outgrow 64 bits sooner.
+    """
     return memory[SAVED] >> (FINE_BITS + 1)
 
 
@@ -319,23 +332,27 @@ def debt_after(memory: Memory, index: int, point: int, change: int) -> int:
 
 
 @inlined
-def may_play(memory: Memory, below: int, above: int, lower: int, step: int) -> bool:
+def may_play(memory: Memory, at_lower: int, at_upper: int, lower: int, step: int) -> bool:
     """Whether the debts stay covered if this cell is played, whatever the outcome; true on the base grid.
 
-    `below` and `above` are the indices of the first pairs not below its ends.
+    `at_lower` and `at_upper` are the indices of the first pairs not below its ends.
     """
     if step == memory[BASE] or memory[ORPHANED] + DYADIC_SCALE <= savings(memory):
         return True
-    return covers(memory, below, above, lower, step)
+    return covers(memory, at_lower, at_upper, lower, step)
 
 
 @uncounted
-def covers(memory: Memory, below: int, above: int, lower: int, step: int) -> bool:
-    """The same for a cell off the base grid, where savings do not cover every charge, by exact debts."""
+def covers(memory: Memory, at_lower: int, at_upper: int, lower: int, step: int) -> bool:
+    """`may_play` for a cell off the base grid, where savings do not cover just any charge.
+
+    It computes by how much either outcome would raise the debts.
+    """
+    # the round itself saves at least what the base grid may cost in it beyond this cell
     room = savings(memory) - memory[ORPHANED] + ((memory[PRICE] * (memory[BASE] - step)) >> 1)
     upper = lower + step
-    debt_zero = debt_after(memory, below, lower, lower)
-    debt_one = debt_after(memory, above, upper, upper - DYADIC_SCALE)
+    debt_zero = debt_after(memory, at_lower, lower, lower)
+    debt_one = debt_after(memory, at_upper, upper, upper - DYADIC_SCALE)
     return bool((room >= 0) & (debt_zero <= room) & (debt_one <= room))
 
 
@@ -348,11 +365,12 @@ def begin(memory: Memory) -> None:
 
 @inlined
 def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int, crossed: bool) -> None:
-    """Make a cell of the level that the next round may use the current one, valid or free.
+    """Make a cell of the level that the next round may use the current one.
 
-    `fresh`: a point was charged for the first time. `flipped`: the current cell's end that was charged, the
-    lower (0) or upper (1) one, accepts no more of it. `crossed`: an end was charged with the other's outcome,
-    for a round that was announced in another cell. If it was free, it may refuse its own outcome from now on.
+    `fresh`: a point was charged for the first time. `flipped`: that end of the current cell was charged which
+    `above` tells, the lower (0) or upper (1) one, and now refuses the outcome that it has to accept there.
+    `crossed`: an end of the current cell was charged as the opposite end of another cell, in which the round
+    was announced. If it was free, it may refuse its own outcome from now on.
     """
     due = fresh or memory[ROUNDS] >= memory[LIMIT]
     if due:
@@ -380,9 +398,9 @@ def choose_cell(memory: Memory, fresh: bool, flipped: bool, above: int, crossed:
 @inlined
 def is_current_valid(memory: Memory, free: bool) -> bool:
     """Whether the current cell's ends accept their outcomes; `free` lets unbiased points accept both."""
-    below, above = memory[BELOW], memory[ABOVE]
+    at_lower, at_upper = memory[BELOW], memory[ABOVE]
     lower, upper = memory[LOWER], memory[LOWER] + memory[STEP]
-    return bool(accepts(memory, below, lower, 0, free) and accepts(memory, above, upper, 1, free))
+    return bool(accepts(memory, at_lower, lower, 0, free) and accepts(memory, at_upper, upper, 1, free))
 
 
 @uncounted
@@ -475,21 +493,21 @@ def enter_neighbour(memory: Memory, beyond: int, free: bool) -> bool:
     of the next few pairs is the neighbour's far end, so this takes no search.
     """
     if beyond:
-        lower, below = memory[LOWER] + memory[STEP], memory[ABOVE]
-        upper, above = lower + memory[STEP], below + 2
-        while memory[above] < upper:
-            above += 2
-        fits = accepts(memory, above, upper, 1, free)
+        lower, at_lower = memory[LOWER] + memory[STEP], memory[ABOVE]
+        upper, at_upper = lower + memory[STEP], at_lower + 2
+        while memory[at_upper] < upper:
+            at_upper += 2
+        fits = accepts(memory, at_upper, upper, 1, free)
     else:
-        upper, above = memory[LOWER], memory[BELOW]
-        lower, below = upper - memory[STEP], above - 2
-        while memory[below] > lower:
-            below -= 2
-        fits = accepts(memory, below, lower, 0, free)
-        if memory[below] < lower:
-            below += 2
+        upper, at_upper = memory[LOWER], memory[BELOW]
+        lower, at_lower = upper - memory[STEP], at_upper - 2
+        while memory[at_lower] > lower:
+            at_lower -= 2
+        fits = accepts(memory, at_lower, lower, 0, free)
+        if memory[at_lower] < lower:
+            at_lower += 2
     if fits:
-        memory[LOWER], memory[BELOW], memory[ABOVE] = lower, below, above
+        memory[LOWER], memory[BELOW], memory[ABOVE] = lower, at_lower, at_upper
     return fits
 
 
@@ -504,20 +522,20 @@ def nearest_cell(memory: Memory, target: float, step: int, free: bool, in_odds: 
     last = memory[SCALE] - step
     home = min(int(target), last) & -step
     lower = left = right = home
-    index = below = above = find(memory, home)
+    index = at_left = at_right = find(memory, home)
     alike = free or memory[TILT] == 0
     while not valid(memory, index, lower, step, free):
         if lower <= left:
-            left, below = next_below(memory, below, left, step, alike)
+            left, at_left = next_below(memory, at_left, left, step, alike)
         if lower >= right:
-            right, above = next_above(memory, above, right, step, alike)
+            right, at_right = next_above(memory, at_right, right, step, alike)
         low = left >= 0 and target - (left + step) <= right - target
         if in_odds and left >= 0 and right <= last:
             low = cells.lower_is_nearer(target, left + step, right, memory[SCALE])
         if right > last or low:
-            lower, index = left, below
+            lower, index = left, at_left
         else:
-            lower, index = right, above
+            lower, index = right, at_right
     return lower
 
 
@@ -537,9 +555,10 @@ def valid(memory: Memory, index: int, lower: int, step: int, free: bool) -> bool
 
 @uncounted
 def next_below(memory: Memory, index: int, lower: int, step: int, alike: bool) -> tuple[int, int]:
-    """The next cell below that might be valid and its index, or a negative number.
+    """The lower end of the next cell below that may be valid, and the index of the first pair not below it.
 
-    `index` is that of the first pair not below `lower`. `alike`: all cells that were never charged are valid.
+    It is negative if there is no such cell. `index` is that of the first pair not below `lower`. `alike` says
+    whether cells whose ends were never charged are all valid.
     """
     best = lower - step
     if not alike and memory[index] != lower:
@@ -557,7 +576,10 @@ def next_below(memory: Memory, index: int, lower: int, step: int, alike: bool) -
 
 @uncounted
 def next_above(memory: Memory, index: int, lower: int, step: int, alike: bool) -> tuple[int, int]:
-    """The next cell above that might be valid and its index, or one beyond the last (see `next_below`)."""
+    """The lower end of the next cell above that may be valid, and the index of the first pair not below it.
+
+    It is SCALE if there is no such cell. The arguments are those of `next_below`.
+    """
     best = lower + step
     if best >= memory[SCALE]:
         return best, index

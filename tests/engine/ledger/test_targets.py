@@ -128,7 +128,7 @@ def test_states_that_could_not_be_written_and_restarts_that_failed_are_tried_aga
     monkeypatch.setattr("onlinecal.engine.ledger.replay.EVENTS_READ_TOGETHER", 7)
     refuse = "CREATE TEMP TRIGGER full BEFORE INSERT ON main.states BEGIN SELECT RAISE(ABORT, ''); END"
 
-    def failing(*changes):
+    def failing(*changes, **more_changes):
         raise LedgerError("no room")
 
     with Engine(path, CONFIG, hot_keys=5, window=200) as engine:
