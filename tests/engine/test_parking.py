@@ -247,7 +247,9 @@ def test_parking_is_a_setting_that_may_be_changed_at_any_time(folder):
             EngineConfig(park=park)
 
 
-def test_dropped_outcomes_are_counted_and_logged_with_the_reason(folder, caplog):
+def test_dropped_outcomes_are_counted_and_logged_with_the_reason(folder, caplog, monkeypatch):
+    # the other tests of this minute have logged the same words, whose rate is limited
+    monkeypatch.setattr(logging.getLogger("onlinecal.engine"), "filters", [])
     config = replace(THREE, matches=(Match("brief", KeyConfig(expire_after=10.0)),))
     with caplog.at_level(logging.INFO, "onlinecal.engine"), Engine(folder / "ledger.db", config) as engine:
         engine.handle([Outcome("a", 1), Outcome("b", 1, "other"), Outcome("c", 1, time=30.0)])
