@@ -55,7 +55,11 @@ def best_cuts(sums: PrefixSums, cuts: Ints, cost: Floats, came_from: Ints) -> No
             start = cuts[h]
             s = ones[end] - ones[start]
             v = s / (zeros[end] - zeros[start] + s)
-            g = min(max(count_up_to(values, v), start), end)
+            g = count_up_to(values, v)
+            if g < start:
+                g = start
+            elif g > end:
+                g = end
             moved_up = v * (zeros[g] - zeros[start] + ones[g] - ones[start])
             moved_up -= sums0[g] - sums0[start] + sums1[g] - sums1[start]
             moved_down = sums0[end] - sums0[g] + sums1[end] - sums1[g]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling import compiled, uncounted
 from onlinecal.measures.counts import Counts, PrefixSums, prefix
 from onlinecal.measures.distance.fractional.relaxation import Relaxation
 from onlinecal.measures.distance.levels import Levels, count_up_to, distance_by_sums, make_levels
@@ -72,16 +72,18 @@ class Curve:
     values: Floats
 
 
-@kernel_part
+@uncounted
 def first_rounds(side: OutcomeTable, count: int) -> tuple[float, float]:
     """Sums of the forecasts, and of the potentials, of the first so many rounds of one outcome."""
     values, counts, sums, potential, lifts = side
-    whole = min(count_up_to(counts, count) - 1, len(values) - 1)
+    whole = count_up_to(counts, count) - 1
+    if whole == len(values):
+        whole -= 1
     rest = count - counts[whole]
     return sums[whole] + rest * values[whole], lifts[whole] + rest * potential[whole]
 
 
-@kernel_part
+@uncounted
 def transport(
     side: OutcomeTable, start: int, end: int, sum_start: float, sum_end: float, value: float, place: int
 ) -> float:
@@ -97,7 +99,7 @@ def transport(
     return value * (2 * below - start - end) - (2.0 * sum_below - sum_start - sum_end)
 
 
-@kernel_part
+@uncounted
 def look_up_window(zeros: OutcomeTable, ones: OutcomeTable, window: CornerWindow, fixed: bool) -> None:
     """Fill in which points of a window exist, their sums of first zeros and ones, and share of the bound."""
     inside, sums = window.inside, window.sums
@@ -115,7 +117,7 @@ def look_up_window(zeros: OutcomeTable, ones: OutcomeTable, window: CornerWindow
                 sums[0, i, j], sums[1, i, j], sums[2, i, j] = sum0, sum1, lift0 + lift1
 
 
-@kernel_part
+@uncounted
 def try_level_sets(
     zeros: OutcomeTable,
     ones: OutcomeTable,
@@ -134,7 +136,8 @@ def try_level_sets(
     reach, tried, least = length // 2, 0, np.inf
     for i in range(length):
         for j in range(depth):
-            least = min(least, old.excess[i, j])
+            if old.excess[i, j] < least:
+                least = old.excess[i, j]
     for i in range(length):
         for j in range(depth):
             if not old.inside[i, j] or old.excess[i, j] > least + margin:
@@ -148,9 +151,11 @@ def try_level_sets(
                 # the number of ones with the value nearest to v, and one more or less; any for the last
                 # corner
                 j_near = int(np.floor(b + v * size + 0.5)) - new.lowest[i2]
-                j_first, j_last = max(0, j_near - 1), min(depth - 1, j_near + 1)
-                if is_last:
-                    j_first, j_last = 0, depth - 1
+                j_first, j_last = j_near - 1, j_near + 1
+                if is_last or j_first < 0:
+                    j_first = 0
+                if is_last or j_last >= depth:
+                    j_last = depth - 1
                 for j2 in range(j_first, j_last + 1):
                     s = new.lowest[i2] + j2 - b
                     if not new.inside[i2, j2] or s < 0 or s > size:
