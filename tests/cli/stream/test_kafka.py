@@ -378,6 +378,20 @@ def rounds_of(ledger):
         return connection.execute(told).fetchall()
 
 
+SAYING_WHEN_SIGNALS_ARE_HEARD = """
+import sys
+from onlinecal.cli.stream import kafka
+
+enter = kafka.Stop.__enter__
+
+def enter_and_say(stop):
+    print("signals are heard", file=sys.stderr, flush=True)
+    return enter(stop)
+
+kafka.Stop.__enter__ = enter_and_say
+"""
+
+
 def killed(cluster, topics, ledger, kills, rng):
     """Kill the command again and again, at its start and at work, then let one come to its end."""
     events, answers = topics
@@ -385,6 +399,7 @@ def killed(cluster, topics, ledger, kills, rng):
         "from onlinecal.engine.engine import Engine\n"
         "from onlinecal.simulations.cli.console import main\n"
         "Engine.__init__.__kwdefaults__['window'] = 300\n"
+        f"{SAYING_WHEN_SIGNALS_ARE_HEARD}"
         "main()\n"
     )
     for number in range(kills + 1):
@@ -399,6 +414,9 @@ def killed(cluster, topics, ledger, kills, rng):
                 time.sleep(rng.random() ** 2 * 0.3)
                 process.kill()
             else:
+                # all may have been answered before: then it is stopped as soon as it can hear that
+                while (said := process.stderr.readline()) and said != "signals are heard\n":
+                    pass
                 yield process
                 process.terminate()
             _, said = process.communicate()
