@@ -1,4 +1,4 @@
-"""Kernels that the interpreter begins. Only this module decides when they are compiled.
+"""Kernels that the interpreter runs first. Only this module decides when they are compiled.
 
 Compiling a kernel takes seconds, and loading it a good part of a second. The interpreter runs the same source
 at once, with the same results to the last bit. So it plays the first rounds.

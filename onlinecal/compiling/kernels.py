@@ -96,7 +96,8 @@ is hardly ever taken. Rules that are optimised before they are inlined make repl
 
 uncounted = partial(kernel_part, counted=False, error_model="numpy")
 """The decorator for parts that are large or seldom needed: a loop has such a part once, however often it
-calls it."""
+calls it. References to arrays are not counted in it, so neither it nor what it calls may make or keep an
+array."""
 
 
 def compiled_as(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

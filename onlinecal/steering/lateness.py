@@ -74,9 +74,10 @@ def begin_batch(state: Any, at: int, k: int) -> None:
 
 @kernel_part
 def likeness(state: Any, at: int, k: int) -> tuple[float, float]:
-    """By how much the squared sum of this batch exceeds that of independent outcomes, per outcome.
+    """How alike the residuals of this batch are: two numbers; sums of both over batches have rho as ratio.
 
-    The second number is the same if all outcomes of the batch were one observation.
+    The first is the squared sum of the residuals less the sum of their squares, per outcome. The second is
+    what the first would be if all outcomes of the batch were one observation. Nothing is changed.
     """
     total, run = 0.0, state[at + RUN]
     for c in range(k):

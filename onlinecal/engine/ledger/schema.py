@@ -358,10 +358,10 @@ def write_rows(connection: sqlite3.Connection, table: str, columns: ByColumns) -
 
 @cache
 def _insert(table: str, width: int, rows: int) -> str:
-    # rows of the log must be new; other rows replace older ones
+    # rows of these tables must be new; elsewhere they replace older ones
     row = f"({', '.join('?' * width)})"
-    log = "keys", "queries", "closings", "parked", "outbox"
-    way = "INSERT" if table in log else "INSERT OR REPLACE"
+    must_be_new = "keys", "queries", "closings", "parked", "outbox"
+    way = "INSERT" if table in must_be_new else "INSERT OR REPLACE"
     return f"{way} INTO {table} VALUES {', '.join([row] * rows)}"
 
 

@@ -4,9 +4,10 @@ A unit is 1/m until an outcome is neither 0 nor 1. Then `refined` makes it 2^SHI
 ever. `full_table` says what the table holds and why a round takes O(1), and `cells` what HIGH, LOW and TILT
 are.
 
-If there may be hints, a point without bias accepts both outcomes, while that is covered. Its bias may then
-exceed c, up to 1 - 1/m. EXCESS is the sum of what biases have beyond c. It is covered while it is no more
-than the distance that reports have saved against the d/m that a round may cost.
+The largest bias that the rule normally allows is c, and d/m is the most that one round may cost. If there may
+be hints, a point without bias accepts both outcomes, while the promise still holds. Its bias may then exceed
+c, up to 1 - 1/m. EXCESS is the sum of what biases have beyond c. It is *covered* while it is no more than the
+distance that reports have saved against the d/m of each round.
 
 The promise after T rounds is d T/m for the distance and c for the bias of each of the m - 1 inner points
 (docs/theory.md, Theorem 7; where points without bias are free Theorem 7a, with late labels Theorem 15).

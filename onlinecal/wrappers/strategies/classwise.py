@@ -1,4 +1,4 @@
-"""One event for each label: that it comes, against the rest."""
+"""One against the rest: a forecaster of two outcomes for each label."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from onlinecal.wrappers.strategies.strategy import Answer, Strategy
 class Classwise(Strategy):
     """One event for each label; the answer is the distribution nearest to these, towards the hints.
 
-    What is certified are the answers: by how much these are farther from the charged points than the
-    forecasts counts, too.
+    The certificate is of the answers. To make a distribution of the forecasts may move them away from the
+    charged points, and this distance is added.
     """
 
     name = "classwise"
