@@ -203,6 +203,14 @@ class Ledger:
 
     # -- reading
 
+    def _sound_rows(self, table: str, order: str) -> list[Any]:
+        """All rows of a table in the order of a column, each compared with its checksum."""
+        rows = self.rows(f"SELECT * FROM {table} ORDER BY {order}")
+        with self.ledger_errors():
+            for row in rows:
+                schema.check_sum(table, row)
+        return rows
+
     def about(self, name: str) -> Any:
         """A value of the table `about`; None if it is not there."""
         rows = self.rows("SELECT * FROM about")
@@ -310,11 +318,7 @@ class Ledger:
 
     def archives(self) -> list[Any]:
         """The rows of the table `archives`, the oldest first."""
-        rows = self.rows("SELECT * FROM archives ORDER BY number")
-        with self.ledger_errors():
-            for row in rows:
-                schema.check_sum("archives", row)
-        return rows
+        return self._sound_rows("archives", "number")
 
     def checkpoint(self) -> int:
         """The number of the last event that was archived; 0 if none was."""
@@ -412,19 +416,11 @@ class Ledger:
 
     def inputs(self) -> list[schema.Noted]:
         """How far each input has been answered."""
-        rows = self.rows("SELECT * FROM inputs ORDER BY path")
-        with self.ledger_errors():
-            for row in rows:
-                schema.check_sum("inputs", row)
-        return [schema.Noted(*row[:-1]) for row in rows]
+        return [schema.Noted(*row[:-1]) for row in self._sound_rows("inputs", "path")]
 
     def outbox(self) -> list[schema.Kept]:
         """The answers that are not known to have been delivered, the oldest first."""
-        rows = self.rows("SELECT * FROM outbox ORDER BY number")
-        with self.ledger_errors():
-            for row in rows:
-                schema.check_sum("outbox", row)
-        return [schema.Kept(*row[:-1]) for row in rows]
+        return [schema.Kept(*row[:-1]) for row in self._sound_rows("outbox", "number")]
 
     def last_kept(self) -> int:
         """The number of the last row of the outbox; 0 if it is empty."""

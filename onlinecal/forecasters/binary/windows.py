@@ -49,13 +49,11 @@ def new_table(size: int, unit: int, grain: int, room: int) -> Ints:
     """A window without rounds, with room for so many."""
     bits = 2 + min(room - 1, unit).bit_length()
     table = np.zeros(RING + ENTRY_LENGTH * room + (2 << bits), np.int64)
-    table[LENGTH], table[RING_LENGTH], table[SLOT_BITS], table[MEMORY_SCALE], table[MEMORY_FINE] = (
-        size,
-        room,
-        bits,
-        unit,
-        grain,
-    )
+    table[LENGTH] = size
+    table[RING_LENGTH] = room
+    table[SLOT_BITS] = bits
+    table[MEMORY_SCALE] = unit
+    table[MEMORY_FINE] = grain
     return table
 
 
