@@ -99,6 +99,8 @@ class TopicFeed:
         cluster: str | None = None,
         grow: bool = False,
     ) -> None:
+        if not isinstance(engine, Engine):
+            raise ValueError(f"engine must be an Engine with a ledger, got {type(engine).__name__}")
         if not isinstance(topic, str) or not topic or "/" in topic:
             raise ValueError(f"topic must be the name of a topic, which has no /, got {topic!r}")
         numbers = sorted({check_count(one, "partitions", least=0) for one in partitions})

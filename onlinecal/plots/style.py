@@ -316,7 +316,7 @@ def axes_or_new(axes: Axes | None, size: tuple[float, float]) -> Axes:
     if isinstance(axes, Axes):
         return axes
     if axes is not None:
-        raise ValueError(f"ax must be Axes of matplotlib, or None, got {shown(axes)}: names go by keyword")
+        raise ValueError(f"ax must be Axes of matplotlib, or None, got {shown(axes)}")
     # here only: pyplot chooses a backend when it is first imported
     from matplotlib import pyplot
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from onlinecal.simulations.sweeps.plan import find_plan, make_plan, read_plan
 from onlinecal.simulations.sweeps.playing import Workers, play_games
 from onlinecal.simulations.sweeps.results import Store, SweepTables
+from onlinecal.texts import shown
 from onlinecal.validation import check_choice, check_count
 
 BACKENDS = ("loky", "dask", "ray")
@@ -68,6 +69,10 @@ def sweep(
     """
     from joblib import cpu_count
 
+    if not isinstance(plan, (Mapping, str, Path)):
+        raise ValueError(f"plan must be a mapping of keys, or a TOML file, got {shown(plan)}")
+    if out is not None and not isinstance(out, (str, Path)):
+        raise ValueError(f"out must be a folder, or None, got {shown(out)}")
     check_choice(backend, BACKENDS, "backend")
     jobs = cpu_count() if n_jobs == -1 else check_count(n_jobs, "n_jobs")
     if scheduler is not None and backend == "loky":

@@ -229,3 +229,8 @@ def test_whoever_is_killed_at_any_statement_sends_every_answer_and_counts_once(f
 )
 def test_partitions_are_written_as_people_write_them(numbers, words):
     assert ranges(numbers) == words
+
+
+def test_what_is_no_engine_is_told_so():
+    with pytest.raises(ValueError, match="engine must be an Engine with a ledger, got str"):
+        TopicFeed("ledger.db", "events", [0])
