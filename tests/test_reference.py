@@ -88,7 +88,7 @@ def test_the_l_p_error_that_multiclass_calibration_leaves_is_at_most_epsilon(p):
     n_levels = lp_sample_complexity(p, epsilon, 0.05, 3).n_levels
     calibrated = multiclass_calibration(table.tolist(), labels.tolist(), p, epsilon)
     mapped = np.array([calibrated.h(row) for row in table.tolist()], float)
-    assert lp_calibration_error(mapped, labels, p, n_levels=n_levels) <= epsilon
+    assert lp_calibration_error(mapped, labels, p, n_bins=n_levels) <= epsilon
     assert calibrated.steps
 
 

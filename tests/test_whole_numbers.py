@@ -14,9 +14,9 @@ from onlinecal.engine import KeyConfig
 from tests.estimators import EXAMPLES
 
 COUNTS = {
-    "horizon", "window", "n_cells", "n_bins", "bins", "n_levels", "n_folds", "n_starts", "n_classes",
+    "horizon", "window", "n_cells", "n_bins", "n_levels", "n_folds", "n_starts", "n_classes",
     "n_buckets", "n_atoms", "n_actions", "n_recent", "capacity", "first_fit", "max_rounds", "min_rows",
-    "most_waiting", "resolution",
+    "most_waiting",
 }  # fmt: skip
 """Parameters that are whole numbers, of whatever class."""
 
@@ -60,11 +60,11 @@ def test_an_engines_keys_take_whole_floats():
 P, Y = [0.2, 0.2, 0.7, 0.9], [0, 1, 1, 1]
 ROWS, LABELS = [[0.2, 0.8], [0.6, 0.4], [0.9, 0.1]], [1, 0, 0]
 CALLS = {
-    "bins": lambda count: measures.expected_calibration_error(P, Y, bins=count),
+    "n_bins": lambda count: measures.expected_calibration_error(P, Y, n_bins=count),
     "n_nodes": lambda count: measures.lower_calibration_distance(P, Y, n_nodes=count).upper,
     "n_draws": lambda count: measures.chance_level(P, "ece", Y, n_draws=count).p_value,
     "n_actions": lambda count: measures.decision_calibration_error(ROWS, LABELS, count),
-    "top": lambda count: len(measures.lp_calibration_report(ROWS, LABELS, 2, n_levels=4, top=count)),
+    "top": lambda count: len(measures.lp_calibration_report(ROWS, LABELS, 2, n_bins=4, top=count)),
     "n_resamples": lambda count: measures.lp_calibration_interval(ROWS, LABELS, n_resamples=count),
     "n_classes": lambda count: recalibration.refrain_losses(count).tolist(),
     "T": lambda count: adversaries.all_sequences(count).tolist(),

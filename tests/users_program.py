@@ -76,7 +76,7 @@ alarm.update(0.5, True)
 if alarm.drift_detected:
     where: tuple[float, float, str, float] = alarm.finding
 game, won = next(iter(NBAGames()))
-metrics.Brier(pos_val="spam") + metrics.ECE(bins=10)
+metrics.Brier(pos_val="spam") + metrics.ECE(n_bins=10)
 
 oc.LpRecalibrator(p=2, estimation="pools", classes=["a", "b", "c"]).fit(table, y).predict_proba(table)
 oc.LpRecalibrator(within="nothing")  # error: arg-type
@@ -89,10 +89,10 @@ oc.calibration_distance(p, y, method="fast")  # error: arg-type
 by_chance: float = oc.chance_level(p, "smooth", y, n_draws=9).mean
 oc.chance_level(p, "ace")  # error: arg-type
 measures.lp_calibration_interval(table, y, method="jackknife")  # error: arg-type
-oc.CalibrationMonitor(resolution=100).update(0.5, None)  # error: arg-type
+oc.CalibrationMonitor(n_bins=100).update(0.5, None)  # error: arg-type
 
-axes: Axes = plots.reliability(p, y, bins=4, label="mine").ax
-biases: DataFrame = plots.running_biases(p, y, ax=axes, rounds=[1, 4], bins=2).table
+axes: Axes = plots.reliability(p, y, n_bins=4, label="mine").ax
+biases: DataFrame = plots.running_biases(p, y, ax=axes, rounds=[1, 4], n_bins=2).table
 
 with engine.Engine(Path("ledger"), engine.EngineConfig(default=engine.KeyConfig(kind="simplex"))) as opened:
     answer = opened.query("1", "key", hint=0.4)

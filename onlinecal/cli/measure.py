@@ -101,7 +101,7 @@ ERROR_NAMES = {
 """The names of the errors in the table; distances are brackets."""
 
 
-def error_table(columns: Sequence[MeasuredColumn], name: str, bins: int) -> Table:
+def error_table(columns: Sequence[MeasuredColumn], name: str, n_bins: int) -> Table:
     """The table with a line per measure: the average over rounds, then in brackets the sum.
 
     It has a column per forecast, and two more if chance's scores are known: the score and the p-value.
@@ -133,7 +133,7 @@ def error_table(columns: Sequence[MeasuredColumn], name: str, bins: int) -> Tabl
 
     are_whole = all(isinstance(column.errors.ones, int) for column in columns)
     ones = "outcomes that were 1" if are_whole else "sum of the outcomes"
-    labels = {name: label.format(counted(bins, "bin")) for name, label in ERROR_NAMES.items()}
+    labels = {name: label.format(counted(n_bins, "bin")) for name, label in ERROR_NAMES.items()}
     rows = [
         line("rounds", lambda errors: number(errors.rounds)),
         line(ones, lambda errors: f"{number(errors.ones)} ({errors.ones / errors.rounds:.4f})"),
@@ -151,7 +151,7 @@ def package_table(columns: Sequence[MeasuredColumn], name: str) -> Table:
         figures = [column.packages[at] for column in columns]
         whose = f"{first.package} {first.version}"
         if first.ece_bins is not None:
-            rows.append([f"{whose}: ECE, bins={first.bins}", *(f"{each.ece_bins:.6f}" for each in figures)])
+            rows.append([f"{whose}: ECE, bins={first.n_bins}", *(f"{each.ece_bins:.6f}" for each in figures)])
         if first.log_loss is not None:
             rows.append([f"{whose}: log loss", *(f"{each.log_loss:.6f}" for each in figures)])
     heading = [column.errors.forecast for column in columns]
@@ -225,9 +225,10 @@ def measure(
             "seconds or hours.",
         ),
     ] = "1",
-    bins: Annotated[
+    n_bins: Annotated[
         int | None,
         Option(
+            "--bins",
             min=1,
             max=1_000_000,
             help=f"Bins of the ECE in bins. Default: {USUAL_BINS}; with --as the package's.",
@@ -284,7 +285,7 @@ def measure(
     """
     first, outcome = event_columns(file, forecast[0] if forecast else None, outcome)
     forecast = forecast or [first]
-    effort, n_bins = _effort(budget), USUAL_BINS if bins is None else bins
+    effort, n_bins = _effort(budget), USUAL_BINS if n_bins is None else n_bins
     if packages:
         from onlinecal.measures.conventions import convention_of
 
@@ -305,14 +306,14 @@ def measure(
         reports = group_reports(rounds, group, n_bins)
     columns = _measure(rounds, effort, n_bins, draws, together)
     if packages:
-        columns = _with_packages(rounds, columns, packages, bins, outcome)
+        columns = _with_packages(rounds, columns, packages, n_bins, outcome)
     remarks = _remarks(rounds, columns, outcome, together)
     warn(remarks)
     pictures = [] if out is None else list(map(str, write(rounds, columns, out)))
     broken = [text for one in columns for text in one.errors.broken_bounds()]
     record = {
         "file": str(file),
-        "bins": n_bins,
+        "n_bins": n_bins,
         "columns": [one.record() for one in columns],
         "broken": broken,
         "warnings": remarks,
@@ -327,7 +328,11 @@ def measure(
 
 
 def _with_packages(
-    rounds: Rounds, columns: Sequence[MeasuredColumn], packages: Sequence[str], bins: int | None, outcome: str
+    rounds: Rounds,
+    columns: Sequence[MeasuredColumn],
+    packages: Sequence[str],
+    n_bins: int | None,
+    outcome: str,
 ) -> list[MeasuredColumn]:
     """The same columns with what these packages say of them."""
     from onlinecal.measures.summary import package_figures
@@ -335,7 +340,7 @@ def _with_packages(
     if rounds.outcomes.dtype.kind == "f":
         raise ValueError(f"--as needs outcomes 0 and 1, as the packages do, and {outcome} has some between")
     return [
-        replace(one, packages=[package_figures(name, p, rounds.outcomes, bins) for name in packages])
+        replace(one, packages=[package_figures(name, p, rounds.outcomes, n_bins) for name in packages])
         for one, p in zip(columns, rounds.forecasts.values(), strict=True)
     ]
 
@@ -388,7 +393,7 @@ def _left_out(rounds: Rounds, outcome: str) -> str:
 
 
 def _measure(
-    rounds: Rounds, budget: float, bins: int, draws: int | None, together: str | None
+    rounds: Rounds, budget: float, n_bins: int, draws: int | None, together: str | None
 ) -> list[MeasuredColumn]:
     """The measures of every column; an infinite budget makes the distance exact."""
     from onlinecal.measures.summary import all_errors, chance_levels
@@ -402,7 +407,7 @@ def _measure(
         task = bar.add_task("columns", total=len(rounds.forecasts) * (1 + draws))
         for column, p in rounds.forecasts.items():
             bar.update(task, description=f"measuring {column}")
-            errors, witness = all_errors(column, p, rounds.outcomes, budget=budget, bins=bins)
+            errors, witness = all_errors(column, p, rounds.outcomes, budget=budget, n_bins=n_bins)
             bar.update(task, advance=1, description=f"what chance would score, {column}")
             chance: dict[str, ChanceLevel] = {}
             if draws:
@@ -412,7 +417,7 @@ def _measure(
                     rounds.outcomes,
                     draws,
                     groups=numbers,
-                    bins=bins,
+                    n_bins=n_bins,
                     normalize=False,
                     budget=min(budget, MOST_EFFORT),
                     progress=lambda *_: bar.advance(task),

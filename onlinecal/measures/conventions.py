@@ -26,61 +26,61 @@ def between(cuts: Floats) -> tuple[Floats, Floats]:
     return cuts[:-1], cuts[1:]
 
 
-def whole_fractions(bins: int) -> tuple[Floats, Floats]:
+def whole_fractions(n_bins: int) -> tuple[Floats, Floats]:
     """Cuts at i/B, each correctly rounded: 0.29 is the lower end of the 30th of a hundred bins."""
-    return between(np.append(np.arange(bins) / bins, np.inf))
+    return between(np.append(np.arange(n_bins) / n_bins, np.inf))
 
 
-def from_minus_infinity(bins: int) -> tuple[Floats, Floats]:
+def from_minus_infinity(n_bins: int) -> tuple[Floats, Floats]:
     """The same cuts where the upper end belongs to a bin; the first one has the forecasts of 0, too."""
-    return between(np.append(-np.inf, np.arange(1, bins + 1) / bins))
+    return between(np.append(-np.inf, np.arange(1, n_bins + 1) / n_bins))
 
 
-def numpy_steps(bins: int) -> tuple[Floats, Floats]:
+def numpy_steps(n_bins: int) -> tuple[Floats, Floats]:
     """Cuts of `numpy.linspace`, i * (1/B): some are off by a last bit, as 0.30000000000000004."""
-    cuts = np.linspace(0.0, 1.0, bins + 1)
+    cuts = np.linspace(0.0, 1.0, n_bins + 1)
     cuts[-1] = np.inf
     return between(cuts)
 
 
-def numpy_steps_above_zero(bins: int) -> tuple[Floats, Floats]:
+def numpy_steps_above_zero(n_bins: int) -> tuple[Floats, Floats]:
     """The same, where the upper end belongs to a bin: forecasts of 0 are in none."""
-    return between(np.linspace(0.0, 1.0, bins + 1))
+    return between(np.linspace(0.0, 1.0, n_bins + 1))
 
 
-def numpy_steps_a_little_wider(bins: int) -> tuple[Floats, Floats]:
+def numpy_steps_a_little_wider(n_bins: int) -> tuple[Floats, Floats]:
     """Cuts of `numpy.linspace` from 0 to 1 + 1e-8, so that 1 is in the last bin."""
-    return between(np.linspace(0.0, 1.0 + 1e-8, bins + 1))
+    return between(np.linspace(0.0, 1.0 + 1e-8, n_bins + 1))
 
 
 def numpy_edges(edges: int) -> tuple[Floats, Floats]:
     """The number is that of edges, so there is one bin less, and another one for forecasts of exactly 0."""
     if edges < 2:
-        raise ValueError(f"bins must be at least 2 where edges are counted, as mapie does, got {edges}")
+        raise ValueError(f"n_bins must be at least 2 where edges are counted, as mapie does, got {edges}")
     return between(np.append(-np.inf, np.linspace(0.0, 1.0, edges)))
 
 
-def torch_steps(bins: int) -> tuple[Floats, Floats]:
+def torch_steps(n_bins: int) -> tuple[Floats, Floats]:
     """Cuts of `torch.linspace` in float32, stepped from both ends; 1 has a bin of its own.
 
     Processors that multiply and add at once round once, as is done here by way of float64.
     """
-    place, step = np.arange(bins + 1), np.float64(np.float32(1.0) / np.float32(bins))
-    cuts = np.where(place < (bins + 1) // 2, place * step, 1.0 - (bins - place) * step)
+    place, step = np.arange(n_bins + 1), np.float64(np.float32(1.0) / np.float32(n_bins))
+    cuts = np.where(place < (n_bins + 1) // 2, place * step, 1.0 - (n_bins - place) * step)
     return between(np.append(cuts.astype(np.float32).astype(np.float64), np.inf))
 
 
-def widths_added_up(bins: int) -> tuple[Floats, Floats]:
+def widths_added_up(n_bins: int) -> tuple[Floats, Floats]:
     """Upper ends of `numpy.arange`, lower ones a width below: a forecast at an end is in one, two or none."""
-    width = 1.0 / bins
+    width = 1.0 / n_bins
     upper = np.arange(width, 1.0 + width, width)
     lower = upper - width
     return np.where(lower == 0.0, -np.inf, lower), upper
 
 
-def divided_by_width(bins: int) -> tuple[Floats, Floats]:
+def divided_by_width(n_bins: int) -> tuple[Floats, Floats]:
     """Bin i has the forecasts whose quotient by the width is i, cut to a whole number: 1 may have its own."""
-    width = 1.0 / bins
+    width = 1.0 / n_bins
     place = np.arange(int(1.0 / width) + 1)
     cuts = place * width
     # the least number whose rounded quotient is i lies within a few last bits
@@ -115,10 +115,10 @@ class Binning(NamedTuple):
         """Forecasts of any shape in the precision of the bins."""
         return forecasts.astype(self.dtype).astype(np.float64)
 
-    def members(self, values: Floats, bins: int) -> tuple[Ints, Ints]:
+    def members(self, values: Floats, n_bins: int) -> tuple[Ints, Ints]:
         """Of increasing values (K,): the places of those in bins, and beside each its bin."""
         values, side = self.rounded(values), self.closed
-        first, last = (np.searchsorted(values, ends, side=side) for ends in self.intervals(bins))
+        first, last = (np.searchsorted(values, ends, side=side) for ends in self.intervals(n_bins))
         sizes = np.maximum(last - first, 0)
         numbers = np.repeat(np.arange(len(sizes)), sizes)
         places = np.arange(sizes.sum()) + np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
@@ -136,7 +136,7 @@ class Convention:
     ----------
     version
         The version that was run.
-    bins
+    n_bins
         How many bins it takes by itself.
     event, confidence, classwise, top_label
         The bins of the expected calibration error of one event, of the largest probability, of each class,
@@ -150,7 +150,7 @@ class Convention:
     """
 
     version: str
-    bins: int = 15
+    n_bins: int = 15
     event: Binning | None = None
     confidence: Binning | None = None
     classwise: Binning | None = None
@@ -171,20 +171,20 @@ _CALZONE = Binning(numpy_steps_above_zero, "right", counts_the_binned=True)
 _UNCERTAINTY = Binning(from_minus_infinity, "right")
 
 CONVENTIONS = {
-    "calzone-tool": Convention(version="0.1.0", bins=10, event=_CALZONE, confidence=_CALZONE),
+    "calzone-tool": Convention(version="0.1.0", n_bins=10, event=_CALZONE, confidence=_CALZONE),
     "evidently": Convention(version="0.7.23", margin=DOUBLE_SPACING),
     "mapie": Convention(
         version="1.6.0",
-        bins=50,
+        n_bins=50,
         event=_MAPIE,
         confidence=_MAPIE,
         classwise=_MAPIE,
         top_label=_MAPIE,
         averages_classes=True,
     ),
-    "mcgrad": Convention(version="0.1.5", bins=40, event=_NETCAL, margin=1e-15),
+    "mcgrad": Convention(version="0.1.5", n_bins=40, event=_NETCAL, margin=1e-15),
     "netcal": Convention(
-        version="1.4.0", bins=10, event=_NETCAL, confidence=_NETCAL, reads_the_second_of_two=True
+        version="1.4.0", n_bins=10, event=_NETCAL, confidence=_NETCAL, reads_the_second_of_two=True
     ),
     "pycalib": Convention(
         version="0.1.0.dev6",
@@ -196,7 +196,7 @@ CONVENTIONS = {
     "r-cran-metrics": Convention(version="0.1.4", margin=0.0),
     "r-cran-mlmetrics": Convention(version="1.1.1", margin=1e-15),
     "r-cran-modelmetrics": Convention(version="1.2.2.2", margin=1e-15),
-    "relplot": Convention(version="1.0.3", bins=10, event=_RELPLOT, confidence=_RELPLOT),
+    "relplot": Convention(version="1.0.3", n_bins=10, event=_RELPLOT, confidence=_RELPLOT),
     "river": Convention(version="0.26.1", margin=1e-15),
     "scikit-learn": Convention(version="1.9.1", margin=DOUBLE_SPACING),
     "scoringrules": Convention(version="0.10.0", margin=0.0),
@@ -218,7 +218,7 @@ class Chosen(NamedTuple):
     """The bins to take, how many (None: level sets), and the convention that they are of."""
 
     binning: Binning
-    bins: int | None
+    n_bins: int | None
     convention: Convention
 
 
@@ -230,9 +230,9 @@ def convention_of(name: str, argument: str = "convention") -> Convention:
     return CONVENTIONS[name]
 
 
-def chosen(name: str | None, kind: Kind, bins: int | None) -> Chosen:
-    """What an error of this kind is measured by; bins=None: by level sets, or in a package's own number."""
-    n_bins = None if bins is None else check_count(bins, "bins")
+def chosen(name: str | None, kind: Kind, n_bins: int | None) -> Chosen:
+    """What an error of this kind is measured by; n_bins=None: by level sets, or in a package's own number."""
+    n_bins = None if n_bins is None else check_count(n_bins, "n_bins")
     if name is None:
         return Chosen(OURS, n_bins, _OURS)
     convention = convention_of(name)
@@ -240,4 +240,4 @@ def chosen(name: str | None, kind: Kind, bins: int | None) -> Chosen:
     if binning is None:
         able = ", ".join(one for one, other in CONVENTIONS.items() if getattr(other, kind))
         raise ValueError(f"convention={name!r} has no such error; of the packages that are known {able} have")
-    return Chosen(binning, n_bins or convention.bins, convention)
+    return Chosen(binning, n_bins or convention.n_bins, convention)

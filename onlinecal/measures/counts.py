@@ -221,8 +221,9 @@ class Tallies:
 
     Parameters
     ----------
-    resolution
-        Distinct forecasts counted exactly; further ones are counted at the nearest multiple of 1/resolution.
+    n_bins
+        How many distinct forecasts are counted exactly; further ones are counted at the nearest multiple of
+        1/n_bins.
 
     Attributes
     ----------
@@ -232,8 +233,8 @@ class Tallies:
         Sum over rounds of |forecast - the value it is counted at|.
     """
 
-    def __init__(self, resolution: float = math.inf) -> None:
-        self.resolution = resolution
+    def __init__(self, n_bins: float = math.inf) -> None:
+        self.n_bins = n_bins
         self.n_rounds: float = 0
         self.moved = 0.0
         self._tallies: dict[float, list[float]] = {}
@@ -275,14 +276,14 @@ class Tallies:
         ]
         self.n_rounds = self.n_rounds - times if self.n_rounds - times > least else 0
         self.moved = max(0.0, self.moved - times * abs(forecast - value)) if self.n_rounds else 0.0
-        # with a finite resolution an empty tally stays, so that its forecast is still counted exactly
-        if self.resolution == math.inf and not any(tally):
+        # with finitely many bins an empty tally stays, so that its forecast is still counted exactly
+        if self.n_bins == math.inf and not any(tally):
             del self._tallies[value]
 
     def _counted_at(self, forecast: float) -> float:
-        if forecast in self._tallies or len(self._tallies) < self.resolution:
+        if forecast in self._tallies or len(self._tallies) < self.n_bins:
             return forecast
-        return round(forecast * self.resolution) / self.resolution
+        return round(forecast * self.n_bins) / self.n_bins
 
 
 def parts(outcome: float) -> tuple[float, float]:

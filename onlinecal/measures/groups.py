@@ -50,7 +50,7 @@ def multicalibration_error(
     outcomes: ArrayLike,
     groups: ArrayLike,
     *,
-    n_levels: int | None = None,
+    n_bins: int | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Floats:
     """How wrong forecasts are inside each group: mu(g) K2(f, g), the average squared bias of its level sets.
@@ -66,9 +66,10 @@ def multicalibration_error(
         0/1 or boolean, shape (n,).
     groups
         Membership, boolean or 0/1, shape (n, G); groups may overlap and need not cover all rounds.
-    n_levels
+    n_bins
         None: a level set is all rounds with exactly the same forecast. A number m: all forecasts that
-        round to the same i/m (halves go up) share a level set, and their mean stands for v.
+        round to the same i/m (halves go up) share a level set, and their mean stands for v. So m is
+        compared with a `GroupRecalibrator` of n_levels=m.
     sample_weight
         For how many rounds each counts, shape (n,), at least 0; None: for one.
 
@@ -80,7 +81,7 @@ def multicalibration_error(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, groups, n_levels or sample_weight; the message names the argument, the value
+        Bad forecasts, outcomes, groups, n_bins or sample_weight; the message names the argument, the value
         and its row.
 
     Examples
@@ -93,7 +94,7 @@ def multicalibration_error(
     [0.0, 0.125, 0.125]
     """
     p, y, members = grouped_history(forecasts, outcomes, groups)
-    level, _, _ = level_sets(p, n_levels)
+    level, _, _ = level_sets(p, n_bins)
     return violations_of_levels(p, y, members, level, check_weights(sample_weight, len(p), forecasts))
 
 
@@ -120,7 +121,7 @@ def functional_multicalibration_error(
     outcomes: ArrayLike,
     functions: ArrayLike,
     *,
-    n_levels: int | None = None,
+    n_bins: int | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Floats:
     """K2(f, h) of real-valued test functions: sum over v of P(f=v) E[h(x) (y - v) | f=v]^2.
@@ -130,7 +131,7 @@ def functional_multicalibration_error(
 
     Parameters
     ----------
-    forecasts, n_levels, sample_weight
+    forecasts, n_bins, sample_weight
         As in `multicalibration_error`.
     outcomes
         Real numbers in [0, 1] or boolean, shape (n,).
@@ -157,15 +158,15 @@ def functional_multicalibration_error(
     values = as_numbers(values, "functions must be numbers")
     refuse(~np.isfinite(values), values, "functions must be finite", axes=("row", "column"))
     weights = check_weights(sample_weight, len(p), forecasts)
-    level, order, starts = level_sets(p, n_levels)
+    level, order, starts = level_sets(p, n_bins)
     # a level set without weight adds nothing: its sums are 0
     counts = np.maximum(np.bincount(level, weights), np.finfo(np.float64).tiny)
-    centred = p if n_levels is None else (np.bincount(level, weights * p) / counts)[level]
+    centred = p if n_bins is None else (np.bincount(level, weights * p) / counts)[level]
     sums = np.add.reduceat((values * (weights * (y - centred))[:, None])[order], starts[:-1], axis=0)
     return np.asarray((sums**2 / counts[:, None]).sum(axis=0) / weights.sum())
 
 
-def level_sets(p: Floats, n_levels: int | None) -> tuple[Ints, Ints, Ints]:
+def level_sets(p: Floats, n_bins: int | None) -> tuple[Ints, Ints, Ints]:
     """Level sets in use, by increasing forecast.
 
     Returns
@@ -178,10 +179,10 @@ def level_sets(p: Floats, n_levels: int | None) -> tuple[Ints, Ints, Ints]:
         Where each level set begins in `order`, and its end; shape (K + 1,).
     """
     keys: NDArray[Any] = p
-    if n_levels is not None:
-        keys = grid_level(p, check_count(n_levels, "n_levels"))
+    if n_bins is not None:
+        keys = grid_level(p, check_count(n_bins, "n_bins"))
         # numbers of 16 bits are sorted by counting
-        keys = keys.astype(np.uint16) if n_levels < 1 << 16 else keys
+        keys = keys.astype(np.uint16) if n_bins < 1 << 16 else keys
     order = np.argsort(keys, kind="stable")
     ranked = keys[order]
     new = np.flatnonzero(ranked[1:] != ranked[:-1]) + 1
@@ -191,9 +192,9 @@ def level_sets(p: Floats, n_levels: int | None) -> tuple[Ints, Ints, Ints]:
     return level, order.astype(np.int64), starts
 
 
-def grid_level(p: Floats, n_levels: int) -> Ints:
+def grid_level(p: Floats, n_bins: int) -> Ints:
     """The number i of the nearest grid point i/m; halves go up."""
-    return np.floor(p * n_levels + 0.5).astype(np.int64)
+    return np.floor(p * n_bins + 0.5).astype(np.int64)
 
 
 def violations_of_levels(
@@ -260,7 +261,7 @@ class GroupLine:
         mu(g) K2(f, g).
     noise
         The `violation` that chance alone is expected to cause when every forecast is right.
-    n_levels
+    n_level_sets
         Level sets in use.
     worst
         The level set with the largest part of the violation; None in an empty group.
@@ -274,7 +275,7 @@ class GroupLine:
     squared_error: float
     violation: float
     noise: float
-    n_levels: int
+    n_level_sets: int
     worst: LevelSet | None
 
 
@@ -339,7 +340,7 @@ def multicalibration_report(
     outcomes: ArrayLike,
     groups: ArrayLike,
     *,
-    n_levels: int | None = None,
+    n_bins: int | None = None,
     names: Sequence[str] | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> MulticalibrationReport:
@@ -347,7 +348,7 @@ def multicalibration_report(
 
     Parameters
     ----------
-    forecasts, outcomes, groups, n_levels, sample_weight
+    forecasts, outcomes, groups, n_bins, sample_weight
         As in `multicalibration_error`. Rounds are counted as often as their weights say.
     names
         One name for each group; by default the columns of a data frame, else their numbers.
@@ -368,7 +369,7 @@ def multicalibration_report(
         names = [str(name) for name in getattr(groups, "columns", range(members.shape[1]))]
     if len(names) != members.shape[1]:
         raise ValueError(f"names must be one for each of the {members.shape[1]} groups, got {len(names)}")
-    level, _, _ = level_sets(p, n_levels)
+    level, _, _ = level_sets(p, n_bins)
     weights = check_weights(sample_weight, len(p), forecasts)
     lines = (
         _line(str(name), p, y, level, weights, inside) for name, inside in zip(names, members.T, strict=True)

@@ -28,7 +28,7 @@ def expected_calibration_error(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     *,
-    bins: int | None = None,
+    n_bins: int | None = None,
     normalize: bool = True,
     sample_weight: ArrayLike | None = None,
     convention: str | None = None,
@@ -41,7 +41,7 @@ def expected_calibration_error(
         Probabilities, shape (T,).
     outcomes
         0/1, boolean, or any numbers in [0, 1], shape (T,).
-    bins
+    n_bins
         None: a level set is all rounds with exactly the same forecast. A number B: the level sets are the
         equal-width bins [i/B, (i+1)/B), the last one closed; within a bin the biases add up.
     normalize
@@ -50,8 +50,8 @@ def expected_calibration_error(
         For how many rounds each counts, shape (T,), at least 0; None: for one.
     convention
         The name of another package, as "torchmetrics": its bins, at the version and in the way that
-        docs/in-their-numbers.md states. bins=None is then the number that the package takes by itself. None:
-        as above.
+        docs/in-their-numbers.md states. n_bins=None is then the number that the package takes by itself.
+        None: as above.
 
     Returns
     -------
@@ -62,8 +62,8 @@ def expected_calibration_error(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, bins or sample_weight; the message names the argument, the value and its row.
-        A convention that is not known, or has no such error; the message names those that have.
+        Bad forecasts, outcomes, n_bins or sample_weight; the message names the argument, the value and its
+        row. A convention that is not known, or has no such error; the message names those that have.
 
     References
     ----------
@@ -75,7 +75,7 @@ def expected_calibration_error(
     >>> expected_calibration_error([0.5, 0.5, 1.0, 1.0], [0, 1, 0, 1])
     0.25
     """
-    by = chosen(convention, "event", bins)
+    by = chosen(convention, "event", n_bins)
     return _event_error(forecasts, outcomes, by, normalize, sample_weight)
 
 
@@ -88,21 +88,21 @@ def _event_error(
 ) -> float:
     """The expected calibration error of one event in the bins that were chosen."""
     counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
-    error = expected_error_of_counts(counts, by.bins, by.binning)
+    error = expected_error_of_counts(counts, by.n_bins, by.binning)
     if not normalize:
         return error
     total = counts.total
-    if by.binning.counts_the_binned and by.bins is not None:
-        places, _ = by.binning.members(counts.values, by.bins)
+    if by.binning.counts_the_binned and by.n_bins is not None:
+        places, _ = by.binning.members(counts.values, by.n_bins)
         total = float((counts.zeros + counts.ones)[places].sum())
     return error / total if total else math.nan
 
 
-def expected_error_of_counts(counts: Counts, bins: int | None = None, binning: Binning = OURS) -> float:
-    """The expected calibration error of a counted history, a sum; bins=None: by level sets."""
+def expected_error_of_counts(counts: Counts, n_bins: int | None = None, binning: Binning = OURS) -> float:
+    """The expected calibration error of a counted history, a sum; n_bins=None: by level sets."""
     biases = counts.biases
-    if bins is not None:
-        places, numbers = binning.members(counts.values, bins)
+    if n_bins is not None:
+        places, numbers = binning.members(counts.values, n_bins)
         biases = np.asarray(np.bincount(numbers, weights=biases[places]), dtype=np.float64)
     return math.fsum(np.abs(biases))
 
@@ -243,7 +243,7 @@ def classwise_calibration_error(
     probabilities: ArrayLike,
     labels: ArrayLike,
     *,
-    bins: int | None = None,
+    n_bins: int | None = None,
     normalize: bool = True,
     sample_weight: ArrayLike | None = None,
     convention: str | None = None,
@@ -257,7 +257,7 @@ def classwise_calibration_error(
     labels
         The classes that came true, shape (n,), whole numbers 0..k-1; or soft labels, rows of shares with sum
         1, shape (n, k).
-    bins
+    n_bins
         None: a level set of a class is all rows that give it exactly the same probability. A number B:
         equal-width bins, as for `expected_calibration_error`.
     normalize
@@ -271,13 +271,13 @@ def classwise_calibration_error(
     -------
     float
         A sum over classes, as everything that is called classwise in this package. Divide it by k for the
-        average over classes of Kull et al. For two classes and bins=None it is twice the expected
+        average over classes of Kull et al. For two classes and n_bins=None it is twice the expected
         calibration error of either.
 
     Raises
     ------
     ValueError
-        Bad probabilities, labels, bins or sample_weight; the message names the argument, the value and its
+        Bad probabilities, labels, n_bins or sample_weight; the message names the argument, the value and its
         row. A convention that is not known, or has no such error.
 
     References
@@ -290,7 +290,7 @@ def classwise_calibration_error(
     >>> classwise_calibration_error([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25]], [0, 1])
     0.5
     """
-    by = chosen(convention, "classwise", bins)
+    by = chosen(convention, "classwise", n_bins)
     check_same_index(probabilities, sample_weight, "probabilities and sample_weight")
     table, came = check_outcome_rows(probabilities, labels)
     errors = []
@@ -305,7 +305,7 @@ def confidence_calibration_error(
     probabilities: ArrayLike,
     labels: ArrayLike,
     *,
-    bins: int | None = None,
+    n_bins: int | None = None,
     normalize: bool = True,
     sample_weight: ArrayLike | None = None,
     convention: str | None = None,
@@ -316,7 +316,7 @@ def confidence_calibration_error(
 
     Parameters
     ----------
-    probabilities, labels, bins
+    probabilities, labels, n_bins
         As for `classwise_calibration_error`, without soft labels. The top class is the one of largest
         probability, of several the first.
     normalize
@@ -341,7 +341,7 @@ def confidence_calibration_error(
     >>> confidence_calibration_error([[0.75, 0.25], [0.25, 0.75]], [0, 0])
     0.25
     """
-    by = chosen(convention, "confidence", bins)
+    by = chosen(convention, "confidence", n_bins)
     check_same_index(probabilities, sample_weight, "probabilities and sample_weight")
     table, classes = check_labelled_rows(probabilities, labels)
     if by.convention.reads_the_second_of_two and table.shape[1] == 2:
@@ -354,7 +354,7 @@ def top_label_calibration_error(
     probabilities: ArrayLike,
     labels: ArrayLike,
     *,
-    bins: int | None = None,
+    n_bins: int | None = None,
     normalize: bool = True,
     sample_weight: ArrayLike | None = None,
     convention: str | None = None,
@@ -366,7 +366,7 @@ def top_label_calibration_error(
 
     Parameters
     ----------
-    probabilities, labels, bins, normalize, sample_weight
+    probabilities, labels, n_bins, normalize, sample_weight
         As for `confidence_calibration_error`.
     convention
         "mapie": an average over the classes that are ever on top, each counting alike, in its bins.
@@ -385,7 +385,7 @@ def top_label_calibration_error(
     >>> top_label_calibration_error([[0.75, 0.25], [0.25, 0.75]], [0, 0])
     0.5
     """
-    by = chosen(convention, "top_label", bins)
+    by = chosen(convention, "top_label", n_bins)
     table, classes = check_labelled_rows(probabilities, labels)
     top, confidence, right = _top(by.binning.rounded(table), classes)
     weights = check_weights(sample_weight, len(classes), probabilities, "probabilities")
@@ -457,7 +457,7 @@ def event_scores(forecasts: Floats, outcomes: NDArray[np.uint8]) -> EventScores:
     return EventScores(
         brier_score(forecasts, outcomes) / len(outcomes),
         log_loss(np.where(outcomes == 1, forecasts, 1.0 - forecasts)),
-        expected_calibration_error(forecasts, outcomes, bins=ECE_BINS),
+        expected_calibration_error(forecasts, outcomes, n_bins=ECE_BINS),
     )
 
 
@@ -468,7 +468,7 @@ def class_scores(probabilities: Floats, labels: NDArray[np.int64]) -> ClassScore
         class_brier(probabilities, labels),
         log_loss(probabilities[rows, labels]),
         float((probabilities.argmax(axis=1) == labels).mean()),
-        confidence_calibration_error(probabilities, labels, bins=ECE_BINS),
+        confidence_calibration_error(probabilities, labels, n_bins=ECE_BINS),
     )
 
 

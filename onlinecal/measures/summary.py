@@ -103,7 +103,7 @@ def chance_level(
     n_draws: int = 1000,
     seed: int | Sequence[int] = 0,
     groups: ArrayLike | None = None,
-    bins: int = ECE_BINS,
+    n_bins: int = ECE_BINS,
     normalize: bool | None = None,
     budget: float = 1.0,
     limit: float | None = None,
@@ -132,7 +132,7 @@ def chance_level(
     groups
         Shape (T,): rows with equal values share their randomness, as those of one match do. Outcome t is
         U < p_t, with one uniform U for the group. None: all rows are independent.
-    bins
+    n_bins
         Of "ece_bins".
     normalize
         True: averages over rounds. False: sums. None: distances are sums and all other scores averages, as
@@ -166,7 +166,7 @@ def chance_level(
     (0.13671875, 0.5, 0.01)
     """
     return chance_levels(
-        forecasts, [measure], outcomes, n_draws, seed, groups=groups, bins=bins, normalize=normalize,
+        forecasts, [measure], outcomes, n_draws, seed, groups=groups, n_bins=n_bins, normalize=normalize,
         budget=budget, limit=limit, progress=progress,
     )[0]  # fmt: skip
 
@@ -179,7 +179,7 @@ def chance_levels(
     seed: int | Sequence[int] = 0,
     *,
     groups: ArrayLike | None = None,
-    bins: int = ECE_BINS,
+    n_bins: int = ECE_BINS,
     normalize: bool | None = None,
     budget: float = 1.0,
     limit: float | None = None,
@@ -194,7 +194,7 @@ def chance_levels(
     if y is not None:
         check_same_length(p, y, "forecasts and outcomes")
     history = _History(p, groups)
-    by_name = _measures(check_count(bins, "bins"), check_positive(budget, "budget"))
+    by_name = _measures(check_count(n_bins, "n_bins"), check_positive(budget, "budget"))
     n_wanted = check_count(n_draws, "n_draws")
     stop = np.inf if limit is None else time.monotonic() + check_positive(limit, "limit")
     rng = np.random.default_rng(seed_sequence(seed, DRAWS_KEY))
@@ -285,7 +285,7 @@ class _History:
         return None
 
 
-def _measures(bins: int, budget: float) -> dict[str, Callable[[Counts], float]]:
+def _measures(n_bins: int, budget: float) -> dict[str, Callable[[Counts], float]]:
     """The measures of counted histories, by name; their values are sums over rounds."""
 
     def of_counts(measure: Callable[..., Any], **options: float) -> Callable[[Counts], float]:
@@ -296,7 +296,7 @@ def _measures(bins: int, budget: float) -> dict[str, Callable[[Counts], float]]:
         "log_loss": cross_entropy_of_counts,
         "miscalibration": miscalibration_of_counts,
         "ece": expected_error_of_counts,
-        "ece_bins": partial(expected_error_of_counts, bins=bins),
+        "ece_bins": partial(expected_error_of_counts, n_bins=n_bins),
         "cumulative": cumulative_error_of_counts,
         "two_bin": two_bin_error_of_counts,
         "smooth": smooth_error_of_counts,
@@ -410,7 +410,7 @@ class Errors(BesideConstants):
 
 
 def all_errors(
-    forecast: str, forecasts: Floats, outcomes: OutcomesOrShares, *, budget: float, bins: int
+    forecast: str, forecasts: Floats, outcomes: OutcomesOrShares, *, budget: float, n_bins: int
 ) -> tuple[Errors, Floats]:
     """Every measure of a column of forecasts, and the witness of its distance, exact for the budget inf."""
     summary, witness = summarize(forecasts, outcomes, budget=budget)
@@ -420,7 +420,7 @@ def all_errors(
     errors = Errors(
         forecast=forecast,
         **summary,
-        ece_bins=expected_error_of_counts(counts, bins),
+        ece_bins=expected_error_of_counts(counts, n_bins),
         cumulative=cumulative_error_of_counts(counts),
         two_bin=rounds * (two_bin_error_of_counts(counts) / counts.total),
         smooth=smooth_error_of_counts(counts),
@@ -443,7 +443,7 @@ class PackageFigures:
     ----------
     package, version
         Its name and the version whose convention is taken.
-    bins
+    n_bins
         How many bins, or edges of bins, it was asked for.
     ece_bins, log_loss
         Averages over rounds. The log loss is infinite where the package gives no chance to what came.
@@ -451,24 +451,24 @@ class PackageFigures:
 
     package: str
     version: str
-    bins: int | None
+    n_bins: int | None
     ece_bins: float | None
     log_loss: float | None
 
 
 def package_figures(
-    package: str, forecasts: Floats, outcomes: NDArray[np.uint8], bins: int | None = None
+    package: str, forecasts: Floats, outcomes: NDArray[np.uint8], n_bins: int | None = None
 ) -> PackageFigures:
-    """The figures of a package, for forecasts and outcomes (T,); bins=None: as many as it takes by itself."""
+    """The figures of a package, for forecasts and outcomes (T,); n_bins=None: its own number of bins."""
     known = convention_of(package)
     error = loss = None
     if known.event is not None:
-        bins = bins or known.bins
-        error = expected_calibration_error(forecasts, outcomes, bins=bins, convention=package)
+        n_bins = n_bins or known.n_bins
+        error = expected_calibration_error(forecasts, outcomes, n_bins=n_bins, convention=package)
     if known.margin is not None:
         kept = forecasts.clip(known.margin, 1.0 - known.margin)
         loss = log_loss(np.where(outcomes == 1, kept, 1.0 - kept), 0.0)
-    return PackageFigures(package, known.version, None if error is None else bins, error, loss)
+    return PackageFigures(package, known.version, None if error is None else n_bins, error, loss)
 
 
 def unkept(inequalities: Iterable[tuple[str, float | None, str, float | None]], rounds: int) -> list[str]:

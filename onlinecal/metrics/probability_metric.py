@@ -241,9 +241,9 @@ class CountedMetric(ProbabilityMetric):
 class BinSums:
     """Rounds by equal-width bins of forecasts: how many each bin has, and the sum of their biases."""
 
-    def __init__(self, bins: int) -> None:
+    def __init__(self, n_bins: int) -> None:
         self.n_rounds = 0.0
-        self._edges = [i / bins for i in range(bins)]
+        self._edges = [i / n_bins for i in range(n_bins)]
         self._sums: dict[int, list[float]] = {}
 
     def _count(self, forecast: float, outcome: float, times: float) -> None:
@@ -274,7 +274,7 @@ class ECE(CountedMetric):
 
     Parameters
     ----------
-    bins
+    n_bins
         None: rounds with exactly the same forecast are a level set; memory grows with the number of different
         forecasts. A number B: the level sets are the bins [i/B, (i+1)/B), of which the last one is closed;
         memory is B counts.
@@ -284,7 +284,7 @@ class ECE(CountedMetric):
     Examples
     --------
     >>> from onlinecal.metrics import ECE
-    >>> metric, binned = ECE(), ECE(bins=10)
+    >>> metric, binned = ECE(), ECE(n_bins=10)
     >>> for y, p in [(True, 0.82), (False, 0.82), (True, 0.84)]:
     ...     metric.update(y, p)
     ...     binned.update(y, p)
@@ -298,14 +298,14 @@ class ECE(CountedMetric):
     Foster and Vohra (1998), asymptotic calibration; Naeini, Cooper and Hauskrecht (2015) for bins.
     """
 
-    def __init__(self, *, bins: int | None = None, pos_val: Any = True, top_label: bool = False) -> None:
+    def __init__(self, *, n_bins: int | None = None, pos_val: Any = True, top_label: bool = False) -> None:
         super().__init__(pos_val, top_label)
-        self.bins = bins
-        if bins is not None:
-            self._tallies = BinSums(check_count(bins, "bins"))
+        self.n_bins = n_bins
+        if n_bins is not None:
+            self._tallies = BinSums(check_count(n_bins, "n_bins"))
 
     def _measure(self) -> float:
-        return self._tallies.error if self.bins else expected_error_of_counts(self._tallies.counts())
+        return self._tallies.error if self.n_bins else expected_error_of_counts(self._tallies.counts())
 
 
 class CumulativeCalibration(CountedMetric):
@@ -361,10 +361,10 @@ class TwoBinCalibration(CountedMetric):
 class MonitoredMetric(CountedMetric):
     """A metric with a lower and an upper end, in bounded memory; `get()` is the upper end, an average."""
 
-    def __init__(self, resolution: int = 2000, pos_val: Any = True, top_label: bool = False) -> None:
+    def __init__(self, n_bins: int = 2000, pos_val: Any = True, top_label: bool = False) -> None:
         super().__init__(pos_val, top_label)
-        self.resolution = resolution
-        self._tallies = CalibrationMonitor(resolution)
+        self.n_bins = n_bins
+        self._tallies = CalibrationMonitor(n_bins)
 
     @property
     def interval(self) -> Interval:
@@ -379,13 +379,13 @@ class MonitoredMetric(CountedMetric):
 class SmoothCalibration(MonitoredMetric):
     """Smooth calibration error: the largest bias that a 1-Lipschitz weight of the forecast can pick up.
 
-    `get()` is the average over rounds, exact while there are at most `resolution` different forecasts, and an
+    `get()` is the average over rounds, exact while there are at most `n_bins` different forecasts, and an
     upper bound after that (`interval` then has both ends). A round of weight w counts as w rounds.
 
     Parameters
     ----------
-    resolution
-        How many different forecasts are counted exactly; more are counted on a grid as fine as that.
+    n_bins
+        How many different forecasts are counted exactly; more are counted at multiples of 1/n_bins.
     pos_val, top_label
         As for `Brier`.
 
@@ -416,8 +416,8 @@ class CalibrationDistance(MonitoredMetric):
 
     Parameters
     ----------
-    resolution
-        How many different forecasts are counted exactly; more are counted on a grid as fine as that, and
+    n_bins
+        How many different forecasts are counted exactly; more are counted at multiples of 1/n_bins, and
         the bracket is widened by how far they were moved.
     budget
         The effort for the bracket; 1 takes up to three seconds.
@@ -444,11 +444,11 @@ class CalibrationDistance(MonitoredMetric):
     """
 
     def __init__(
-        self, *, resolution: int = 2000, budget: float = 1.0, pos_val: Any = True, top_label: bool = False
+        self, *, n_bins: int = 2000, budget: float = 1.0, pos_val: Any = True, top_label: bool = False
     ) -> None:
         if not budget > 0:
             raise ValueError(f"budget must be positive, got {budget!r}")
-        super().__init__(resolution, pos_val, top_label)
+        super().__init__(n_bins, pos_val, top_label)
         self.budget = budget
 
     def _weight(self, w: float) -> float:

@@ -127,7 +127,7 @@ def group_mean_biases_table(
 
 
 def _rows(
-    forecasts: ArrayLike, outcomes: ArrayLike, groups: Any, after: Any, n_levels: int | None, names: Any
+    forecasts: ArrayLike, outcomes: ArrayLike, groups: Any, after: Any, n_bins: int | None, names: Any
 ) -> list[dict[str, Any]]:
     """The rows of a `GroupRepair` of groups as users give them; categories become groups.
 
@@ -138,12 +138,12 @@ def _rows(
         maker = GroupMaker()
         groups = maker.fit(groups, len(check_probabilities(forecasts)))
         names = maker.names_ if names is None else names
-    old = new = multicalibration_report(forecasts, outcomes, groups, n_levels=n_levels, names=names)
+    old = new = multicalibration_report(forecasts, outcomes, groups, n_bins=n_bins, names=names)
     if after is not None:
         check_same_index(forecasts, after, "forecasts and after")
         later = check_probabilities(after, "after")
         check_same_length(check_probabilities(forecasts), later, "forecasts and after")
-        new = multicalibration_report(later, outcomes, groups, n_levels=n_levels, names=names)
+        new = multicalibration_report(later, outcomes, groups, n_bins=n_bins, names=names)
     return GroupRepair(old, new).rows()
 
 
@@ -235,7 +235,7 @@ def group_biases(
     *,
     ax: Axes | None = None,
     after: ArrayLike | None = None,
-    n_levels: int | None = 20,
+    n_bins: int | None = 20,
     names: Sequence[str] | None = None,
     shown: int = SHOWN_GROUPS,
 ) -> Picture:
@@ -258,7 +258,7 @@ def group_biases(
         The axes to draw on; None: those of a new figure.
     after
         The forecasts of the same rounds after a recalibration, shape (T,), for a second dot each.
-    n_levels
+    n_bins
         The number of level sets, which are equal parts of [0, 1]; None: one for each distinct forecast.
     names
         The names of the groups; None: those of the table's columns, else their numbers.
@@ -278,11 +278,11 @@ def group_biases(
     Raises
     ------
     ValueError
-        For bad forecasts, outcomes, groups, after, n_levels, names or shown, by name and value, before
+        For bad forecasts, outcomes, groups, after, n_bins, names or shown, by name and value, before
         anything is drawn.
 
     """
-    table = group_biases_table(forecasts, outcomes, groups, after=after, n_levels=n_levels, names=names)
+    table = group_biases_table(forecasts, outcomes, groups, after=after, n_bins=n_bins, names=names)
     drawn = table.head(check_count(shown, "shown"))
     ax = style.axes_or_new(ax, (7.0, 1.3 + 0.3 * len(drawn)))
     draw_groups(ax, drawn)
@@ -295,11 +295,11 @@ def group_biases_table(
     groups: ArrayLike,
     *,
     after: ArrayLike | None = None,
-    n_levels: int | None = 20,
+    n_bins: int | None = 20,
     names: Sequence[str] | None = None,
 ) -> pl.DataFrame:
     """The numbers that `group_biases` draws; its arguments, columns and errors."""
-    table = group_numbers(_rows(forecasts, outcomes, groups, after, n_levels, names))
+    table = group_numbers(_rows(forecasts, outcomes, groups, after, n_bins, names))
     return _of_sides(table, after is not None, "bias")
 
 
@@ -325,7 +325,7 @@ def level_set_errors(
     after: Floats,
     labels: NDArray[np.int64],
     classes: tuple[str, ...],
-    n_levels: int,
+    n_bins: int,
     p: float,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
@@ -335,8 +335,8 @@ def level_set_errors(
     of the class, low and high (the ends of Wilson's interval of it), and share: |error|^p as a part of the
     sum over all, for p = inf |error| as a part of the largest. The largest error comes first.
     """
-    numbers, first = number_level_sets(before, n_levels)
-    corners = levels_of(before[first], n_levels) / n_levels
+    numbers, first = number_level_sets(before, n_bins)
+    corners = levels_of(before[first], n_bins) / n_bins
     n_sets, k = len(first), before.shape[1]
     counts = np.bincount(numbers, minlength=n_sets)
     ones = np.bincount(numbers * k + labels, minlength=n_sets * k).reshape(n_sets, k)
@@ -348,7 +348,7 @@ def level_set_errors(
     largest = max(float(size[0]), 1e-300)
     weights = size / largest if math.isinf(p) else (size / largest) ** p
     low, high = style.wilson_interval(ones[v, j], counts[v], confidence)
-    names = [level_name(corner, classes, n_levels) for corner in corners]
+    names = [level_name(corner, classes, n_bins) for corner in corners]
     return pl.DataFrame(
         {
             "level_set": [names[place] for place in v],
@@ -365,11 +365,11 @@ def level_set_errors(
     )
 
 
-def level_name(corner: Floats, classes: tuple[str, ...], n_levels: int) -> str:
+def level_name(corner: Floats, classes: tuple[str, ...], n_bins: int) -> str:
     """The name of a level set: the classes whose probability reaches a level, the largest first."""
-    reached = sorted(np.flatnonzero(corner > 0.5 / n_levels), key=lambda j: -corner[j])
+    reached = sorted(np.flatnonzero(corner > 0.5 / n_bins), key=lambda j: -corner[j])
     words = [f"{classes[j]} ≥ {corner[j]:.3g}" for j in reached[:3]]
-    return ", ".join(words) + (" …" if len(reached) > 3 else "") or f"all < {1 / n_levels:.3g}"
+    return ", ".join(words) + (" …" if len(reached) > 3 else "") or f"all < {1 / n_bins:.3g}"
 
 
 SHOWN_LEVEL_SETS = 16
@@ -383,14 +383,14 @@ def level_sets(
     ax: Axes | None = None,
     after: ArrayLike | None = None,
     p: float = 2,
-    n_levels: int = 10,
+    n_bins: int = 10,
     classes: Sequence[str] | None = None,
     shown: int = SHOWN_LEVEL_SETS,
     confidence: float = 0.95,
 ) -> Picture:
     """Draw the level sets and classes with the largest errors, which are mean forecast minus frequency.
 
-    A level set holds the rows whose class probabilities round down to the same multiples of 1/n_levels. A dot
+    A level set holds the rows whose class probabilities round down to the same multiples of 1/n_bins. A dot
     right of the middle is a class that was promised too often there. Grey bars are Wilson's confidence
     intervals of the frequencies; dots within them may be right. The numbers of rows stand at the right of the
     axes.
@@ -406,7 +406,7 @@ def level_sets(
     after
         The probabilities of the same rows after a recalibration, shape (n, k), for a second dot each; the
         level sets are those of `probabilities`.
-    p, n_levels
+    p, n_bins
         The order and the levels of the error, as for `lp_calibration_error`.
     classes
         The names of the classes; None: those of the table's columns, else their numbers.
@@ -427,12 +427,12 @@ def level_sets(
     Raises
     ------
     ValueError
-        For bad probabilities, labels, after, p, n_levels, classes, shown or confidence, by name and value,
+        For bad probabilities, labels, after, p, n_bins, classes, shown or confidence, by name and value,
         before anything is drawn.
 
     """
     table = level_sets_table(
-        probabilities, labels, after=after, p=p, n_levels=n_levels, classes=classes, confidence=confidence
+        probabilities, labels, after=after, p=p, n_bins=n_bins, classes=classes, confidence=confidence
     )
     drawn = table.head(check_count(shown, "shown"))
     ax = style.axes_or_new(ax, (7.6, 1.3 + 0.3 * len(drawn)))
@@ -446,12 +446,12 @@ def level_sets_table(
     *,
     after: ArrayLike | None = None,
     p: float = 2,
-    n_levels: int = 10,
+    n_bins: int = 10,
     classes: Sequence[str] | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """The numbers that `level_sets` draws; its arguments, columns and errors."""
-    table, numbers, p, n_levels = checked(probabilities, labels, p, n_levels)
+    table, numbers, p, n_bins = checked(probabilities, labels, p, n_bins)
     k = table.shape[1]
     names = tuple(map(str, getattr(probabilities, "columns", range(k)) if classes is None else classes))
     if len(names) != k:
@@ -460,7 +460,7 @@ def level_sets_table(
     later = table if after is None else check_probability_rows(after, "after")
     if later.shape != table.shape:
         raise ValueError(f"after must have the shape of probabilities, {table.shape}, got {later.shape}")
-    errors = level_set_errors(table, later, numbers, names, n_levels, p, confidence)
+    errors = level_set_errors(table, later, numbers, names, n_bins, p, confidence)
     return _of_sides(errors, after is not None, "forecast")
 
 

@@ -52,7 +52,7 @@ def running_biases(
     *,
     ax: Axes | None = None,
     rounds: int | ArrayLike = MOMENTS,
-    bins: int | None = None,
+    n_bins: int | None = None,
     look_ahead: ArrayLike | None = None,
     course: bool = False,
 ) -> Picture:
@@ -74,7 +74,7 @@ def running_biases(
     rounds
         After how many rounds the biases are shown: a number of moments, evenly spread, or the moments
         themselves, whole numbers from 1 to T, in order.
-    bins
+    n_bins
         Even parts of [0, 1] that share a colour, that of the sum of their biases. None: a colour for each
         distinct forecast if there are at most 80, else 80 parts.
     look_ahead
@@ -95,10 +95,10 @@ def running_biases(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, rounds, bins or look_ahead, by name and value, before anything is drawn.
+        Bad forecasts, outcomes, rounds, n_bins or look_ahead, by name and value, before anything is drawn.
 
     """
-    table = running_biases_table(forecasts, outcomes, rounds=rounds, bins=bins, look_ahead=look_ahead)
+    table = running_biases_table(forecasts, outcomes, rounds=rounds, n_bins=n_bins, look_ahead=look_ahead)
     ax = style.axes_or_new(ax, (7.6, 3.8))
     limit = bias_limit(table)
     draw_biases(ax, table, limit)
@@ -114,7 +114,7 @@ def running_biases_table(
     outcomes: ArrayLike,
     *,
     rounds: int | ArrayLike = MOMENTS,
-    bins: int | None = None,
+    n_bins: int | None = None,
     look_ahead: ArrayLike | None = None,
 ) -> pl.DataFrame:
     """The numbers that `running_biases` draws; its arguments, columns and errors."""
@@ -127,9 +127,9 @@ def running_biases_table(
     values, place = np.unique(charged, return_inverse=True)
     gaps = np.diff(values, prepend=-1.0, append=2.0)
     reach = np.minimum(np.minimum(gaps[:-1], gaps[1:]) / 2, WIDEST_REACH)
-    grouped = bins is not None or len(values) > MOST_BIAS_VALUES
+    grouped = n_bins is not None or len(values) > MOST_BIAS_VALUES
     if grouped:
-        parts = MOST_BIAS_VALUES if bins is None else check_count(bins, "bins")
+        parts = MOST_BIAS_VALUES if n_bins is None else check_count(n_bins, "n_bins")
         place = np.minimum((charged * parts).astype(np.int64), parts - 1)
         values = (np.arange(parts) + 0.5) / parts
         reach = np.full(parts, 0.5 / parts)

@@ -37,7 +37,7 @@ def reliability(
     outcomes: ArrayLike,
     *,
     ax: Axes | None = None,
-    bins: int | None = None,
+    n_bins: int | None = None,
     confidence: float = 0.95,
     color: str | None = None,
     label: str | None = None,
@@ -56,7 +56,7 @@ def reliability(
         their mean, and its interval is wider than necessary.
     ax
         The axes to draw on; None: those of a new figure.
-    bins
+    n_bins
         Even parts of [0, 1] that share a dot. None: a dot for each distinct forecast if there are at most 30,
         else 20 parts.
     confidence
@@ -76,10 +76,10 @@ def reliability(
     Raises
     ------
     ValueError
-        For bad forecasts, outcomes, bins or confidence, by name and value, before anything is drawn.
+        For bad forecasts, outcomes, n_bins or confidence, by name and value, before anything is drawn.
 
     """
-    table = reliability_table(forecasts, outcomes, bins=bins, confidence=confidence)
+    table = reliability_table(forecasts, outcomes, n_bins=n_bins, confidence=confidence)
     style.check_colour(color)
     ax = style.axes_or_new(ax, (4.8, 5.2))
     colour = color or style.next_colour(ax)
@@ -89,13 +89,13 @@ def reliability(
 
 
 def reliability_table(
-    forecasts: ArrayLike, outcomes: ArrayLike, *, bins: int | None = None, confidence: float = 0.95
+    forecasts: ArrayLike, outcomes: ArrayLike, *, n_bins: int | None = None, confidence: float = 0.95
 ) -> pl.DataFrame:
     """The numbers that `reliability` draws; its arguments, columns and errors."""
     p, y = check_share_history(forecasts, outcomes)
     levels, group = np.unique(p, return_inverse=True)
-    if bins is not None or len(levels) > MOST_DOTS:
-        parts = DEFAULT_BINS if bins is None else check_count(bins, "bins")
+    if n_bins is not None or len(levels) > MOST_DOTS:
+        parts = DEFAULT_BINS if n_bins is None else check_count(n_bins, "n_bins")
         group = np.minimum((p * parts).astype(np.int64), parts - 1)
     counts = np.bincount(group)
     used = counts > 0

@@ -159,7 +159,7 @@ def online(model, stream):
     hits = q.argmax(1) == numbers
     return {
         **scores(q, numbers),
-        "ECE": expected_calibration_error(np.clip(q.max(1), 0, 1), hits, bins=15),
+        "ECE": expected_calibration_error(np.clip(q.max(1), 0, 1), hits, n_bins=15),
         "certificate": getattr(model, "certificate", np.nan) / len(q),
         "guarantee": getattr(model, "guarantee", np.nan) / len(q),
     }

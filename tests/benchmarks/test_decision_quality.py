@@ -51,7 +51,7 @@ def mean_scores(network, models, n_actions, splits):
                 class_scores(mapped, z),
                 decision_loss_gap(mapped, z, gaussian_losses(n_actions, P.shape[1])),
             )
-            error = lp_calibration_error(mapped, z, 2, n_levels=5)
+            error = lp_calibration_error(mapped, z, 2, n_bins=5)
             each = (scores.log_loss, scores.brier, scores.accuracy, error, gaps.mean(), gaps.max())
             found.setdefault(name, []).append(each)
     return {name: Scores(*np.mean(each, axis=0).tolist()) for name, each in found.items()}

@@ -150,7 +150,7 @@ def test_tables(note, name):
         scores = found[method] = class_scores(table, z)
         note(
             f"{method:27s} {scores.log_loss:8.4f} {scores.brier:7.4f} {scores.accuracy:8.4f} "
-            f"{scores.ece:9.4f} {classwise_calibration_error(table, z, bins=BINS):9.4f} {spent:7.1f} s"
+            f"{scores.ece:9.4f} {classwise_calibration_error(table, z, n_bins=BINS):9.4f} {spent:7.1f} s"
         )
     best, average = found["temperature, here"], found["AveragedCalibration()"]
     assert average.log_loss <= 1.005 * best.log_loss

@@ -45,7 +45,7 @@ def common(history, tmp_path_factory):
     return [path, "--outcome", "won", "--forecast", "rounded"]
 
 
-def expected(p, y, bins=15):
+def expected(p, y, n_bins=15):
     """The library's answers, as sums."""
     distance, lower = measures.calibration_distance(p, y), measures.lower_calibration_distance(p, y)
     parts = measures.brier_decomposition(p, y, normalize=False)
@@ -53,7 +53,7 @@ def expected(p, y, bins=15):
         "rounds": len(y),
         "ones": int(y.sum()),
         "ece": measures.expected_calibration_error(p, y, normalize=False),
-        "ece_bins": measures.expected_calibration_error(p, y, bins=bins, normalize=False),
+        "ece_bins": measures.expected_calibration_error(p, y, n_bins=n_bins, normalize=False),
         "cumulative": measures.cumulative_calibration_error(p, y, normalize=False).error,
         "two_bin": len(y) * measures.two_bin_error(p, y),
         "smooth": measures.smooth_calibration_error(p, y, normalize=False),
@@ -70,12 +70,12 @@ def expected(p, y, bins=15):
     }
 
 
-@pytest.mark.parametrize("bins", [15, 4])
-def test_json_has_the_numbers_of_the_library_as_sums(history, common, bins):
-    (sums,) = columns(*common, "--bins", bins)
+@pytest.mark.parametrize("n_bins", [15, 4])
+def test_json_has_the_numbers_of_the_library_as_sums(history, common, n_bins):
+    (sums,) = columns(*common, "--bins", n_bins)
     assert set(sums.pop("chance")) == {*QUICK_MEASURES}
     assert sums.pop("forecast") == "rounded"
-    assert sums == pytest.approx(expected(history["rounded"], history["won"], bins))
+    assert sums == pytest.approx(expected(history["rounded"], history["won"], n_bins))
 
 
 def lines_of(*arguments):
@@ -107,12 +107,14 @@ def test_what_packages_give_stands_below_and_in_the_record(tmp_path):
     path = written(tmp_path / "few.csv", forecast=p, outcome=y)
     asked = ["measure", path, "--draws", 0, "--as", "torchmetrics", "--as", "scikit-learn"]
     torch, scikit = record(*asked)["columns"][0]["as"]
-    assert (torch["package"], torch["version"], torch["bins"]) == ("torchmetrics", "1.9.0", 15)
-    assert torch["ece_bins"] == measures.expected_calibration_error(p, y, bins=15, convention="torchmetrics")
-    assert torch.keys() == {"package", "version", "bins", "ece_bins"}
+    assert (torch["package"], torch["version"], torch["n_bins"]) == ("torchmetrics", "1.9.0", 15)
+    assert torch["ece_bins"] == measures.expected_calibration_error(
+        p, y, n_bins=15, convention="torchmetrics"
+    )
+    assert torch.keys() == {"package", "version", "n_bins", "ece_bins"}
     assert scikit.keys() == {"package", "version", "log_loss"}
     assert scikit["log_loss"] == pytest.approx(sklearn.metrics.log_loss(y, p))
-    ten = measures.expected_calibration_error(p, y, bins=10, convention="torchmetrics")
+    ten = measures.expected_calibration_error(p, y, n_bins=10, convention="torchmetrics")
     assert f"torchmetrics 1.9.0: ECE, bins=10 {ten:.6f}" in " ".join(run(*asked, "--bins", 10).stdout.split())
     unknown = refused("measure", path, "--as", "torchmetric")
     assert "--as must be the name of a package" in unknown

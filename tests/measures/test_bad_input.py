@@ -83,8 +83,8 @@ FUNCTIONS = m.functional_multicalibration_error
     ("measure", "given", "options", "message"),
     [
         *(
-            (m.expected_calibration_error, ONE, {"bins": bins}, "bins must be")
-            for bins in (0, 1.5, True, "ten")
+            (m.expected_calibration_error, ONE, {"n_bins": n_bins}, "n_bins must be")
+            for n_bins in (0, 1.5, True, "ten")
         ),
         (m.calibration_distance, ONE, {"method": "guess"}, "method.*'guess'"),
         (m.calibration_distance, ONE, {"budget": 0}, "budget.*0"),
@@ -103,19 +103,19 @@ FUNCTIONS = m.functional_multicalibration_error
         (COUNTS, ([0.5], [0], [0]), {}, "at least one round"),
         (COUNTS, ([0.5, 0.6], [1], [1]), {}, "values and zeros"),
         (m.smooth_calibration_error_from_counts, ([0.5], [-1], [1]), {}, "zeros.*-1 at row 0"),
-        (m.CalibrationMonitor, (), {"resolution": 0}, "resolution"),
+        (m.CalibrationMonitor, (), {"n_bins": 0}, "n_bins"),
         *(
             (measure, TWO, {name: value}, f"{name} must be .*, got {value!r}")
             for measure in (m.lp_calibration_error, m.lp_calibration_report, m.lp_calibration_interval)
-            for name, value in (("p", 0.5), ("p", nan), ("n_levels", 0), ("n_levels", 2.5))
+            for name, value in (("p", 0.5), ("p", nan), ("n_bins", 0), ("n_bins", 2.5))
         ),
         (m.lp_calibration_interval, TWO, {"method": "guess"}, "one of normal, proven"),
         (m.lp_calibration_interval, TWO, {"confidence": 1.0}, "between 0 and 1, got 1.0"),
         (m.lp_calibration_interval, TWO, {"n_resamples": 0}, "n_resamples must be a whole"),
         (m.linf_conditional_error, TWO, {"min_rows": 0}, "min_rows.*0"),
-        (m.linf_conditional_error, TWO, {"n_levels": 0}, "n_levels.*0"),
-        (m.classwise_calibration_error, TWO, {"bins": 0}, "bins must be"),
-        (m.top_label_calibration_error, TWO, {"bins": 0}, "bins must be"),
+        (m.linf_conditional_error, TWO, {"n_bins": 0}, "n_bins.*0"),
+        (m.classwise_calibration_error, TWO, {"n_bins": 0}, "n_bins must be"),
+        (m.top_label_calibration_error, TWO, {"n_bins": 0}, "n_bins must be"),
         (
             DISTANCE,
             (np.full((300, 3), 1 / 3), [0, 1, 2] * 100),
@@ -150,7 +150,7 @@ FUNCTIONS = m.functional_multicalibration_error
                 (np.array([["a"], ["b"], ["c"]]), "groups must be boolean or 0/1, got values like"),
             )
         ),
-        (m.multicalibration_error, (*ONE, [[1]]), {"n_levels": 0}, "n_levels must be a whole number"),
+        (m.multicalibration_error, (*ONE, [[1]]), {"n_bins": 0}, "n_bins must be a whole number"),
         (m.multicalibration_error, ([0.5], [0.5], [[1]]), {}, "outcomes must be 0/1"),
         (FUNCTIONS, (*ONE, [np.inf]), {}, r"functions must be finite, got .*inf.* at row 0, column 0"),
         (FUNCTIONS, ([0.5, 0.5], [0, 1], [0.0]), {}, "functions must be a table"),
@@ -166,7 +166,7 @@ FUNCTIONS = m.functional_multicalibration_error
                 ({"n_draws": 0}, "n_draws must be a whole number of at least 1, got 0"),
                 ({"groups": [1]}, "forecasts and groups"),
                 ({"groups": ["a", None]}, "groups must have a value in every row"),
-                ({"bins": 0}, "bins must be"),
+                ({"n_bins": 0}, "n_bins must be"),
                 ({"limit": -1.0}, "limit must be a positive number"),
                 ({"seed": -1}, "seed must be"),
             )

@@ -27,7 +27,7 @@ SCORES = {
     "log_loss": lambda p, y: event_scores(p, y).log_loss,
     "miscalibration": lambda p, y: brier_decomposition(p, y).miscalibration,
     "ece": expected_calibration_error,
-    "ece_bins": lambda p, y: expected_calibration_error(p, y, bins=15),
+    "ece_bins": lambda p, y: expected_calibration_error(p, y, n_bins=15),
     "cumulative": lambda p, y: cumulative_calibration_error(p, y).error,
     "two_bin": two_bin_error,
     "smooth": smooth_calibration_error,
@@ -130,7 +130,7 @@ def test_scores_of_events_and_classes_are_what_river_the_summary_and_a_hand_say(
     for probability, outcome in zip(p, y, strict=True):
         loss.update(bool(outcome), probability)
     assert scores.log_loss == pytest.approx(loss.get(), rel=1e-5)
-    errors, _ = all_errors("p", p, y, budget=1.0, bins=15)
+    errors, _ = all_errors("p", p, y, budget=1.0, n_bins=15)
     assert scores.brier == errors.brier / len(y)
     assert scores.ece == pytest.approx(errors.ece_bins / len(y))
     found = class_scores(np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([0, 0]))

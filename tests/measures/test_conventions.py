@@ -73,7 +73,7 @@ def test_packages_differ_on_the_example_of_the_page():
         len(
             {
                 *found.values(),
-                round(expected_calibration_error(example["forecasts"], example["outcomes"], bins=10), 6),
+                round(expected_calibration_error(example["forecasts"], example["outcomes"], n_bins=10), 6),
             }
         )
         == 7
@@ -81,14 +81,16 @@ def test_packages_differ_on_the_example_of_the_page():
 
 
 @pytest.mark.parametrize("name", BINNED)
-@pytest.mark.parametrize("bins", [2, 3, 7, 10, 49, 100])
-def test_every_forecast_is_in_one_bin(name, bins):
+@pytest.mark.parametrize("n_bins", [2, 3, 7, 10, 49, 100])
+def test_every_forecast_is_in_one_bin(name, n_bins):
     binning = CONVENTIONS[name].event
-    ends = np.concatenate([ends for ends in binning.intervals(bins)])
+    ends = np.concatenate([ends for ends in binning.intervals(n_bins)])
     ends = ends[np.isfinite(ends)]
-    values = np.concatenate([ends, np.nextafter(ends, -1.0), np.nextafter(ends, 2.0), np.arange(bins) / bins])
+    values = np.concatenate(
+        [ends, np.nextafter(ends, -1.0), np.nextafter(ends, 2.0), np.arange(n_bins) / n_bins]
+    )
     values = np.unique(values[(values >= 0.0) & (values <= 1.0)])
-    places, numbers = binning.members(values, bins)
+    places, numbers = binning.members(values, n_bins)
     # forecasts of 0 are in none
     left_out = 1 if name == "calzone-tool" else 0
     assert places.tolist() == list(range(left_out, len(values)))
@@ -96,9 +98,9 @@ def test_every_forecast_is_in_one_bin(name, bins):
 
 
 def test_ends_of_bins_are_where_the_packages_have_them():
-    def same_bin(name, first, second, bins=10):
+    def same_bin(name, first, second, n_bins=10):
         binning = CONVENTIONS[name].event if name else OURS
-        return np.ptp(binning.members(np.array([first, second]), bins)[1]) == 0
+        return np.ptp(binning.members(np.array([first, second]), n_bins)[1]) == 0
 
     assert [same_bin(name, 0.3, 0.35) for name in (None, "netcal", "relplot")] == [True, False, False]
     assert [same_bin(name, 0.5, 0.55) for name in (None, "netcal", "pycalib")] == [True, True, False]
@@ -121,14 +123,14 @@ def test_ends_of_bins_are_where_the_packages_have_them():
 
 def test_a_quotient_that_is_cut_to_a_whole_number_is_told_by_ends_of_bins():
     rng = np.random.default_rng(5)
-    for bins in range(1, 200):
+    for n_bins in range(1, 200):
         values = np.unique(
-            [*rng.random(50), *(np.arange(bins + 1) / bins), *(np.arange(bins + 1) * (1.0 / bins))]
+            [*rng.random(50), *(np.arange(n_bins + 1) / n_bins), *(np.arange(n_bins + 1) * (1.0 / n_bins))]
         )
         values = values[values <= 1.0]
-        lower, _ = divided_by_width(bins)
+        lower, _ = divided_by_width(n_bins)
         found = np.searchsorted(lower, values, side="right") - 1
-        assert found.tolist() == (values / (1.0 / bins)).astype(int).tolist()
+        assert found.tolist() == (values / (1.0 / n_bins)).astype(int).tolist()
 
 
 @pytest.mark.parametrize("kind", ERRORS)
@@ -139,8 +141,8 @@ def test_weights_are_rows_written_out_in_every_convention(kind):
     for name, one in CONVENTIONS.items():
         if getattr(one, kind) is None:
             continue
-        written_out = error(rows.repeat(weights, axis=0), came.repeat(weights), bins=10, convention=name)
-        assert error(rows, came, bins=10, sample_weight=weights, convention=name) == pytest.approx(
+        written_out = error(rows.repeat(weights, axis=0), came.repeat(weights), n_bins=10, convention=name)
+        assert error(rows, came, n_bins=10, sample_weight=weights, convention=name) == pytest.approx(
             written_out
         )
 
@@ -148,10 +150,10 @@ def test_weights_are_rows_written_out_in_every_convention(kind):
 def test_without_a_number_of_bins_it_is_the_package_own():
     _, p, y = ERRORS["event"]
     for name in BINNED:
-        own = expected_calibration_error(p, y, bins=CONVENTIONS[name].bins, convention=name)
+        own = expected_calibration_error(p, y, n_bins=CONVENTIONS[name].n_bins, convention=name)
         assert expected_calibration_error(p, y, convention=name) == own
     assert expected_calibration_error(p, y, convention="mcgrad") == expected_calibration_error(
-        p, y, bins=40, convention="netcal"
+        p, y, n_bins=40, convention="netcal"
     )
 
 
@@ -159,21 +161,21 @@ def test_errors_of_classes_are_averaged_where_a_package_does():
     # no end of a bin is near these
     rows, labels = [[0.3, 0.6, 0.1], [0.6, 0.3, 0.1], [0.1, 0.6, 0.3]], [1, 1, 0]
     for name in ("pycalib", "uncertainty-calibration"):
-        average = classwise_calibration_error(rows, labels, bins=4, convention=name)
-        assert 3 * average == pytest.approx(classwise_calibration_error(rows, labels, bins=4))
+        average = classwise_calibration_error(rows, labels, n_bins=4, convention=name)
+        assert 3 * average == pytest.approx(classwise_calibration_error(rows, labels, n_bins=4))
 
 
 def test_of_two_columns_netcal_measures_the_second():
     rows, labels = np.array([[0.875, 0.125], [0.375, 0.625]]), [0, 1]
     assert confidence_calibration_error(
-        rows, labels, bins=10, convention="netcal"
-    ) == expected_calibration_error(rows[:, 1], labels, bins=10)
+        rows, labels, n_bins=10, convention="netcal"
+    ) == expected_calibration_error(rows[:, 1], labels, n_bins=10)
 
 
 def test_forecasts_of_zero_alone_have_no_error_where_they_are_in_no_bin():
-    assert math.isnan(expected_calibration_error([0.0, 0.0], [0, 1], bins=10, convention="calzone-tool"))
+    assert math.isnan(expected_calibration_error([0.0, 0.0], [0, 1], n_bins=10, convention="calzone-tool"))
     assert (
-        expected_calibration_error([0.0, 0.0], [0, 1], bins=10, normalize=False, convention="calzone-tool")
+        expected_calibration_error([0.0, 0.0], [0, 1], n_bins=10, normalize=False, convention="calzone-tool")
         == 0.0
     )
 
@@ -199,8 +201,8 @@ def test_a_log_loss_is_as_large_as_a_package_lets_it_be():
             "convention must be the name of a package that is known, got 'torch'.*netcal",
         ),
         ({"convention": "river"}, "convention='river' has no such error; .*calzone-tool, mapie"),
-        ({"convention": "mapie", "bins": 1}, "bins must be at least 2 where edges are counted"),
-        ({"convention": "netcal", "bins": 0}, "bins must be"),
+        ({"convention": "mapie", "n_bins": 1}, "bins must be at least 2 where edges are counted"),
+        ({"convention": "netcal", "n_bins": 0}, "bins must be"),
     ],
 )
 def test_what_is_no_convention_is_refused(arguments, message):
@@ -237,7 +239,7 @@ def test_the_page_has_the_figures_of_the_record():
         assert row["version"] == recorded["version"]
         figures = recorded["figures"][0]
         if "by itself" in row:
-            assert int(row["by itself"]) == CONVENTIONS[package].bins
+            assert int(row["by itself"]) == CONVENTIONS[package].n_bins
             shown = {kind: row[name] for name, kind in HEADINGS.items() if row[name]}
             assert shown.keys() == figures.keys() - {"brier", "log_loss"}
         elif "log loss" in row:
@@ -266,8 +268,8 @@ def test_the_page_has_the_example_of_the_record_and_our_figures_of_it():
     }
     first, _, loss = (row for row in rows_of_page() if row["package"] == "onlinecal")
     p, y, table, labels = (np.array(example[name]) for name in names.values())
-    found = [expected_calibration_error(p, y, bins=10)]
-    found += [ERRORS[kind][0](table, labels, bins=10) for kind in ("confidence", "classwise", "top_label")]
+    found = [expected_calibration_error(p, y, n_bins=10)]
+    found += [ERRORS[kind][0](table, labels, n_bins=10) for kind in ("confidence", "classwise", "top_label")]
     assert [round(value, 4) for value in found] == [float(first[name]) for name in HEADINGS]
     assert float(loss["log loss"]) == round(event_scores(p, y).log_loss, 4)
     assert f", {cumulative_calibration_error(p, y).error:.1f}, times T".replace("0.3", ".3") in PAGE

@@ -46,14 +46,16 @@ def in_parts(history, part):
 @given(histories(12), PARTS, st.sampled_from([None, 1, 3, 6, 100]))
 @example(([0.285, 0.29], [0, 1]), 1.0, 100)
 @example(([-0.0, 0.0], [0, 1]), 1.0, None)
-def test_it_sums_absolute_biases_over_equal_forecasts_or_bins(history, part, bins):
+def test_it_sums_absolute_biases_over_equal_forecasts_or_bins(history, part, n_bins):
     """A forecast on an edge belongs to the bin that it opens, 0.29 to 29/100; the last bin is closed."""
     p, y, _ = in_parts(history, part)
-    sets = [v if bins is None else max(i for i in range(bins) if i / bins <= v) for v in p]
+    sets = [v if n_bins is None else max(i for i in range(n_bins) if i / n_bins <= v) for v in p]
     rounds = list(zip(sets, p, y, strict=True))
     expected = sum(abs(math.fsum(v - o for at, v, o in rounds if at == u)) for u in set(sets))
-    assert expected_calibration_error(p, y, bins=bins, normalize=False) == pytest.approx(expected, abs=1e-12)
-    assert expected_calibration_error(p, y, bins=bins) == pytest.approx(expected / len(p), abs=1e-12)
+    assert expected_calibration_error(p, y, n_bins=n_bins, normalize=False) == pytest.approx(
+        expected, abs=1e-12
+    )
+    assert expected_calibration_error(p, y, n_bins=n_bins) == pytest.approx(expected / len(p), abs=1e-12)
     # tied forecasts leave no rounding error
     assert expected_calibration_error([0.1] * 10, [1] + [0] * 9) == 0.0
 
@@ -181,7 +183,7 @@ def test_memory_is_bounded_and_what_it_costs_widens_the_bracket():
     rng = np.random.default_rng(0)
     p = rng.random(300)
     y = rng.random(300) < p**2
-    monitor, one = CalibrationMonitor(resolution=20), CalibrationMonitor(resolution=20)
+    monitor, one = CalibrationMonitor(n_bins=20), CalibrationMonitor(n_bins=20)
     monitor.update_many(p[:100], y[:100])
     monitor.update_many(p[100:], y[100:])
     assert len(monitor.counts().values) <= 2 * 20 + 1
@@ -219,28 +221,28 @@ def by_sets(rows):
     return sum(map(abs, sums.values()))
 
 
-def bin_of(v, bins):
-    return v if bins is None else min(int(v * bins), bins - 1)
+def bin_of(v, n_bins):
+    return v if n_bins is None else min(int(v * n_bins), n_bins - 1)
 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(tables(), st.sampled_from([None, 1, 2, 4, 16]))
-def test_the_three_errors_are_those_of_loops_over_rows(table, bins):
+def test_the_three_errors_are_those_of_loops_over_rows(table, n_bins):
     p, y = table
     n, k = p.shape
     top = [max(range(k), key=lambda j: row[j]) for row in p]
     classwise = by_sets(
-        ((j, bin_of(p[i, j], bins)), p[i, j] - (y[i] == j)) for i in range(n) for j in range(k)
+        ((j, bin_of(p[i, j], n_bins)), p[i, j] - (y[i] == j)) for i in range(n) for j in range(k)
     )
-    confident = [(bin_of(p[i].max(), bins), p[i].max() - (y[i] == top[i])) for i in range(n)]
+    confident = [(bin_of(p[i].max(), n_bins), p[i].max() - (y[i] == top[i])) for i in range(n)]
     expected = [
         classwise,
         by_sets(confident),
         by_sets(((t, key), bias) for t, (key, bias) in zip(top, confident, strict=True)),
     ]
     for error, value in zip(EVENTS, expected, strict=True):
-        assert error(p, y, bins=bins, normalize=False) == pytest.approx(value, abs=1e-12)
-        assert error(p, y, bins=bins, normalize=True) == pytest.approx(value / n, abs=1e-12)
+        assert error(p, y, n_bins=n_bins, normalize=False) == pytest.approx(value, abs=1e-12)
+        assert error(p, y, n_bins=n_bins, normalize=True) == pytest.approx(value / n, abs=1e-12)
     assert expected[1] <= expected[2] + 1e-12
 
 
@@ -260,12 +262,12 @@ def test_the_largest_conditional_error_is_that_of_a_loop_over_level_sets(table, 
         ),
         default=0.0,
     )
-    assert linf_conditional_error(p, y, n_levels=n_levels, min_rows=min_rows) == pytest.approx(
+    assert linf_conditional_error(p, y, n_bins=n_levels, min_rows=min_rows) == pytest.approx(
         expected, abs=1e-12
     )
     weighted, largest = (
-        lp_calibration_error(p, y, np.inf, n_levels=n_levels),
-        linf_conditional_error(p, y, n_levels=n_levels),
+        lp_calibration_error(p, y, np.inf, n_bins=n_levels),
+        linf_conditional_error(p, y, n_bins=n_levels),
     )
     smallest = min(map(len, sets.values()))
     assert weighted - 1e-12 <= largest <= weighted * len(p) / smallest + 1e-12

@@ -85,7 +85,7 @@ def test_monitor_and_metrics_agree_with_the_functions_and_forget(rounds):
         Brier(): np.mean((p - y) ** 2),
         Brier(pos_val=False): np.mean((p + y - 1.0) ** 2),
         ECE(): expected_calibration_error(p, y),
-        ECE(bins=3): expected_calibration_error(p, y, bins=3),
+        ECE(n_bins=3): expected_calibration_error(p, y, n_bins=3),
         SmoothCalibration(): smooth,
         CalibrationDistance(): bracket.upper / len(p),
     }
@@ -101,7 +101,7 @@ def test_the_summary_breaks_no_bound():
     rng = np.random.default_rng(3)
     p = rng.random(400).round(2)
     for y in (rng.random(400), rng.integers(0, 3, 400) / 2, np.clip(p + rng.normal(0, 0.1, 400), 0, 1)):
-        errors, witness = all_errors("p", p, y, budget=0.1, bins=10)
+        errors, witness = all_errors("p", p, y, budget=0.1, n_bins=10)
         assert errors.broken_bounds() == []
         assert is_perfectly_calibrated(witness, y)
         assert errors.brier_constant == pytest.approx(400 * y.var())

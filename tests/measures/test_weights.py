@@ -29,7 +29,7 @@ def group_report(*args, **more):
 
 OF_EVENTS = {
     "expected": m.expected_calibration_error,
-    "expected, bins": partial(m.expected_calibration_error, bins=4),
+    "expected, bins": partial(m.expected_calibration_error, n_bins=4),
     "cumulative": lambda *args, **more: m.cumulative_calibration_error(*args, **more).error,
     "two-bin": m.two_bin_error,
     "smooth": m.smooth_calibration_error,
@@ -38,19 +38,19 @@ OF_EVENTS = {
 }
 OF_TABLES = {
     "classwise": m.classwise_calibration_error,
-    "confidence": partial(m.confidence_calibration_error, bins=4),
-    "top label": partial(m.top_label_calibration_error, bins=4),
-    "l_1": partial(m.lp_calibration_error, p=1, n_levels=3),
-    "l_2": partial(m.lp_calibration_error, n_levels=3),
-    "l_2, report": partial(level_set_report, n_levels=3, top=99),
-    "l_inf given a level set": partial(m.linf_conditional_error, n_levels=3, min_rows=4),
+    "confidence": partial(m.confidence_calibration_error, n_bins=4),
+    "top label": partial(m.top_label_calibration_error, n_bins=4),
+    "l_1": partial(m.lp_calibration_error, p=1, n_bins=3),
+    "l_2": partial(m.lp_calibration_error, n_bins=3),
+    "l_2, report": partial(level_set_report, n_bins=3, top=99),
+    "l_inf given a level set": partial(m.linf_conditional_error, n_bins=3, min_rows=4),
 }
 OF_GROUPS = {
     "mean": m.group_mean_error,
-    "multicalibration": partial(m.multicalibration_error, n_levels=3),
-    "report": partial(group_report, n_levels=3),
+    "multicalibration": partial(m.multicalibration_error, n_bins=3),
+    "report": partial(group_report, n_bins=3),
     "functions": m.functional_multicalibration_error,
-    "functions, levels": partial(m.functional_multicalibration_error, n_levels=3),
+    "functions, levels": partial(m.functional_multicalibration_error, n_bins=3),
 }
 MEASURES = OF_EVENTS | OF_TABLES | OF_GROUPS
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("wide_brackets")
 BUILT = {
     "Brier": Brier,
     "ECE": ECE,
-    "ECE-bins": lambda: ECE(bins=15),
+    "ECE-bins": lambda: ECE(n_bins=15),
     "CumulativeCalibration": CumulativeCalibration,
     "TwoBinCalibration": TwoBinCalibration,
     "SmoothCalibration": SmoothCalibration,
@@ -36,7 +36,7 @@ BUILT = {
 FUNCTIONS = {
     "Brier": lambda p, y: float(np.mean((p - y) ** 2)),
     "ECE": expected_calibration_error,
-    "ECE-bins": lambda p, y, **more: expected_calibration_error(p, y, bins=15, **more),
+    "ECE-bins": lambda p, y, **more: expected_calibration_error(p, y, n_bins=15, **more),
     "CumulativeCalibration": lambda p, y, **more: cumulative_calibration_error(p, y, **more).error,
     "TwoBinCalibration": two_bin_error,
     "SmoothCalibration": smooth_calibration_error,
@@ -147,7 +147,7 @@ def test_weights_between_whole_numbers_reach_the_measure_and_are_taken_back(name
 
 def test_the_interval_is_that_of_a_monitor_as_coarse():
     rng = np.random.default_rng(0)
-    p, monitor = rng.random(400), CalibrationMonitor(resolution=20)
+    p, monitor = rng.random(400), CalibrationMonitor(n_bins=20)
     y = rng.random(400) < p**2
     monitor.update_many(p, y)
     rounds = list(zip(p.tolist(), y.tolist(), strict=True))
@@ -155,14 +155,14 @@ def test_the_interval_is_that_of_a_monitor_as_coarse():
         (CalibrationDistance, monitor.calibration_distance(normalize=True)),
         (SmoothCalibration, monitor.smooth_calibration_error()),
     ):
-        metric = fed(kind(resolution=20), rounds)
+        metric = fed(kind(n_bins=20), rounds)
         assert metric.interval == pytest.approx(found)
         assert metric.get() == pytest.approx(found.upper)
         assert found.lower < found.upper
 
 
 TOP = Brier(top_label=True)
-KINDS = [Brier, ECE, lambda **k: ECE(bins=15, **k), SmoothCalibration, CalibrationDistance]
+KINDS = [Brier, ECE, lambda **k: ECE(n_bins=15, **k), SmoothCalibration, CalibrationDistance]
 SPAM = [("spam", {"spam": 0.3, "ham": 0.7}), ("ham", {"spam": 0.2, "ham": 0.8})]
 
 
@@ -235,8 +235,8 @@ def test_the_top_label_is_the_event_that_the_most_probable_label_comes(kind):
         (lambda: Brier(top_label=1), "top_label must be False or True, got 1"),
         (lambda: TOP.update("a", 0.3), r"y_pred must be a dictionary of labels for top_label=True, got 0\.3"),
         (lambda: TOP.update("a", {"a": 0.3, "b": math.nan}), "y_pred must be a number"),
-        (lambda: ECE(bins=0), "bins must be a whole number of at least 1, got 0"),
-        (lambda: CalibrationDistance(resolution=0), "resolution"),
+        (lambda: ECE(n_bins=0), "n_bins must be a whole number of at least 1, got 0"),
+        (lambda: CalibrationDistance(n_bins=0), "n_bins"),
         (lambda: CalibrationDistance(budget=0), "budget must be positive, got 0"),
         (lambda: CalibrationDistance().update(True, 0.5, 1.5), r"w must be a whole number, .* got 1\.5"),
     ],

@@ -28,16 +28,16 @@ ERRORS = {
 
 def ours(package: str, measure: str, given: dict[str, Any]) -> float:
     """What we give for an input by the convention of a package."""
-    p, y, bins = np.array(given["forecasts"]), np.array(given["outcomes"]), given["bins"]
+    p, y, n_bins = np.array(given["forecasts"]), np.array(given["outcomes"]), given["bins"]
     if measure == "event":
-        return expected_calibration_error(p, y, bins=bins, convention=package)
+        return expected_calibration_error(p, y, n_bins=n_bins, convention=package)
     if measure == "log_loss":
         loss = package_figures(package, p, y).log_loss
         assert loss is not None
         return loss
     if measure in ERRORS:
         rows, labels = given["probabilities"], given["labels"]
-        return ERRORS[measure](rows, labels, bins=bins, convention=package)
+        return ERRORS[measure](rows, labels, n_bins=n_bins, convention=package)
     # the Brier score and its parts need no convention
     return float(getattr(brier_decomposition(p, y), measure))
 

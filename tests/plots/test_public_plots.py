@@ -79,7 +79,7 @@ def test_the_intervals_are_wilsons_and_stay_within_0_and_1(confidence):
 @pytest.mark.parametrize("forecasts", [FORECASTS, np.round(FORECASTS, 1), np.full(T, 0.3)])
 @pytest.mark.parametrize("bins", [None, 1, 7])
 def test_reliability_counts_every_round_once(forecasts, bins):
-    table = table_of("reliability", forecasts, OUTCOMES, bins=bins)
+    table = table_of("reliability", forecasts, OUTCOMES, n_bins=bins)
     assert table["rounds"].sum() == T
     assert table["ones"].sum() == OUTCOMES.sum()
     assert (table["forecast"] * table["rounds"]).sum() == pytest.approx(forecasts.sum())
@@ -219,7 +219,7 @@ BAD = [
     ("running_distance", ([0.5] * 3, [0] * 3), {"rounds": [2, 1]}, "rounds must be .* from 1 to 3 in order"),
     ("running_distance", ONE, {"rounds": [0.5]}, "rounds must be whole numbers"),
     ("running_biases", ONE, {"rounds": [2]}, "rounds must be whole numbers from 1 to 1 in order"),
-    ("running_biases", ONE, {"bins": 0}, "bins must be a whole number of at least 1, got 0"),
+    ("running_biases", ONE, {"n_bins": 0}, "n_bins must be a whole number of at least 1, got 0"),
     ("running_biases", ONE, {"look_ahead": [3.0]}, "look_ahead must lie in .* got 3.0"),
     ("running_biases", ONE, {"look_ahead": [0.5] * 2}, "forecasts and look_ahead must have the same length"),
     ("level_sets", ([[0.5, 0.6]], [0]), {}, "probabilities must sum to 1 in every row, got 1.1 at row 0"),
@@ -277,7 +277,7 @@ def test_biases_are_the_sums_so_far_of_every_value(charged):
 
 
 def test_values_that_share_a_part_have_the_sum_of_their_biases():
-    table = table_of("running_biases", TENTHS, COINS, rounds=1, bins=4)
+    table = table_of("running_biases", TENTHS, COINS, rounds=1, n_bins=4)
     assert table["value"].to_list() == [0.125, 0.375, 0.625, 0.875]
     assert (table["low"].to_list(), table["high"].to_list()) == ([0, 0.25, 0.5, 0.75], [0.25, 0.5, 0.75, 1])
     part = np.minimum((4 * TENTHS).astype(int), 3)
@@ -297,9 +297,9 @@ def test_the_course_of_forecasts_is_drawn_on_demand_as_dots_if_they_jump_about(f
 
 @pytest.mark.parametrize("p", [1, 2, np.inf])
 def test_level_sets_carry_the_error_and_wilsons_intervals(p):
-    table = table_of("level_sets", TABLE, CLASSES, p=p, n_levels=3, confidence=0.9)
+    table = table_of("level_sets", TABLE, CLASSES, p=p, n_bins=3, confidence=0.9)
     sizes = ((table["forecast"] - table["frequency"]) * table["mass"]).abs().to_numpy()
-    assert np.linalg.norm(sizes, p) == pytest.approx(lp_calibration_error(TABLE, CLASSES, p, n_levels=3))
+    assert np.linalg.norm(sizes, p) == pytest.approx(lp_calibration_error(TABLE, CLASSES, p, n_bins=3))
     assert (np.diff(sizes) <= 1e-15).all()
     ones = (table["frequency"] * table["rows"]).round()
     intervals = np.column_stack(wilson_interval(ones.to_numpy(), table["rows"].to_numpy(), 0.9))
@@ -308,7 +308,7 @@ def test_level_sets_carry_the_error_and_wilsons_intervals(p):
 
 def test_level_sets_stay_those_of_before_and_have_the_names_of_the_columns():
     named = pd.DataFrame(TABLE, columns=["cat", "dog", "owl"])
-    table = table_of("level_sets", named, CLASSES, after=TABLE[:, [1, 2, 0]], n_levels=1)
+    table = table_of("level_sets", named, CLASSES, after=TABLE[:, [1, 2, 0]], n_bins=1)
     assert set(table["class"]) == {"cat", "dog", "owl"}
     rows = {row["class"]: row for row in table.to_dicts()}
     assert rows["cat"]["before"] == pytest.approx(TABLE[:, 0].mean())
@@ -330,15 +330,15 @@ def test_losses_lie_as_far_from_the_predicted_as_their_gaps_say():
 
 def test_groups_have_the_violations_of_the_report_the_worst_first():
     groups = pl.DataFrame({"low": TENTHS < 0.4, "nobody": np.zeros(N, bool), "ones": COINS == 1})
-    report = multicalibration_report(TENTHS, COINS, groups, n_levels=5)
+    report = multicalibration_report(TENTHS, COINS, groups, n_bins=5)
     lines = sorted((line for line in report.lines if line.count), key=lambda line: -line.violation)
-    table = table_of("group_biases", TENTHS, COINS, groups, n_levels=5)
+    table = table_of("group_biases", TENTHS, COINS, groups, n_bins=5)
     assert table["group"].to_list() == [line.name for line in lines] == ["ones", "low"]
     for row, line in zip(table.to_dicts(), lines, strict=True):
         assert (row["rows"], row["violation"]) == (line.count, line.violation)
         assert row["bias"] == pytest.approx(np.sqrt(line.violation / line.mass))
         assert row["chance"] == pytest.approx(np.sqrt(line.noise / line.mass))
-    both = table_of("group_biases", TENTHS, COINS, groups, after=COINS, n_levels=5)
+    both = table_of("group_biases", TENTHS, COINS, groups, after=COINS, n_bins=5)
     assert both["before"].to_list() == table["bias"].to_list()
     assert both["after"].to_list() == [0.0, 0.0]
 

@@ -131,7 +131,7 @@ def test_forgetting_follows_a_change_that_remembering_does_not():
         model = LpCalibratedClassifier(Told(), n_levels=4, **options)
         learn(model, rounds_of(5000, 1, 0.6))
         learn(model, rounds_of(2500, 2, 0.0))
-        errors.append(lp_calibration_error(answers(model, fresh), labels, 2, n_levels=4))
+        errors.append(lp_calibration_error(answers(model, fresh), labels, 2, n_bins=4))
     assert max(errors[1:]) < 0.5 * errors[0]
 
 

@@ -65,7 +65,7 @@ class GroupColumns:
         return pl.DataFrame(columns)
 
 
-def group_reports(rounds: Rounds, groups: list[str], n_levels: int) -> dict[str, MulticalibrationReport]:
+def group_reports(rounds: Rounds, groups: list[str], n_bins: int) -> dict[str, MulticalibrationReport]:
     """A report for every column of forecasts, on everyone, all values of the columns, and pairs of values.
 
     Raises ValueError if a column of groups is listed twice.
@@ -74,8 +74,6 @@ def group_reports(rounds: Rounds, groups: list[str], n_levels: int) -> dict[str,
     maker = GroupMaker()
     members = maker.fit(table, rounds.frame.height)
     return {
-        name: multicalibration_report(
-            forecasts, rounds.outcomes, members, n_levels=n_levels, names=maker.names_
-        )
+        name: multicalibration_report(forecasts, rounds.outcomes, members, n_bins=n_bins, names=maker.names_)
         for name, forecasts in rounds.forecasts.items()
     }

@@ -162,9 +162,7 @@ def lp_findings(run: Run) -> Findings:
     def scores(part: Part, name: str) -> MeasureScores:
         after = run.mapped[part.name][name]
         return {
-            f"Err_{order}, {n_levels} levels": lp_calibration_error(
-                after, part.settled, p, n_levels=n_levels
-            ),
+            f"Err_{order}, {n_levels} levels": lp_calibration_error(after, part.settled, p, n_bins=n_levels),
             f"Err_{order} by chance alone": chance_error(after, p, n_levels, model.seed),
         }
 
@@ -198,7 +196,7 @@ def chance_error(table: Floats, p: float, n_levels: int, seed: int) -> float:
     """The average Err_p of labels drawn from the probabilities themselves, which chance alone makes."""
     rng = np.random.default_rng([seed, 11])
     draws = (drawn_labels(table, rng) for _ in range(CHANCE_DRAWS))
-    return float(np.mean([lp_calibration_error(table, labels, p, n_levels=n_levels) for labels in draws]))
+    return float(np.mean([lp_calibration_error(table, labels, p, n_bins=n_levels) for labels in draws]))
 
 
 def lp_pictures(run: Run, cells: pl.DataFrame) -> list[Drawing]:
@@ -407,7 +405,7 @@ def report_of(
     """The multicalibration report of forecasts of a part in its groups."""
     members = model.members(groups, len(part))
     return multicalibration_report(
-        p, part.settled, members, n_levels=model.n_levels_ or None, names=model.group_names_
+        p, part.settled, members, n_bins=model.n_levels_ or None, names=model.group_names_
     )
 
 
@@ -466,7 +464,7 @@ def boost_pictures(run: Run) -> list[Drawing]:
     for name, p in run.mapped[run.shown.name].items():
         errors = event_scores(p, run.shown.settled)
         heading = f"{name}: squared error {errors.brier:.4f}, ECE {errors.ece:.4f}"
-        bins = named(reliability_table(p, run.shown.settled, bins=20), name, run.title)
+        bins = named(reliability_table(p, run.shown.settled, n_bins=20), name, run.title)
         tables.append(bins.with_columns(heading=pl.lit(heading)))
 
     def draw(table: pl.DataFrame) -> Figure:

@@ -93,14 +93,14 @@ class Interval(Shown):
 class CalibrationMonitor(Tallies):
     """Counts a stream of settled forecasts and says how far from calibrated it is, at any time.
 
-    Forecasts are counted by exact value while there are at most `resolution` distinct ones: nothing is lost
-    for a forecaster that uses a grid. Further values are counted at the nearest multiple of 1/resolution. The
+    Forecasts are counted by exact value while there are at most `n_bins` distinct ones: nothing is lost
+    for a forecaster that uses a grid. Further values are counted at the nearest multiple of 1/n_bins. The
     sum of these moves is kept in `moved` and widens every bracket, since the distance to calibration changes
     by no more than the forecasts do.
 
     Parameters
     ----------
-    resolution
+    n_bins
         How many distinct forecasts are counted exactly; memory has at most twice as many counts and one more.
 
     Attributes
@@ -119,8 +119,8 @@ class CalibrationMonitor(Tallies):
     (0.2, 0.2)
     """
 
-    def __init__(self, resolution: int = 2000) -> None:
-        super().__init__(check_count(resolution, "resolution"))
+    def __init__(self, n_bins: int = 2000) -> None:
+        super().__init__(check_count(n_bins, "n_bins"))
 
     def update(self, forecast: float, outcome: SupportsFloat) -> None:
         """Count one round; the outcome is 0, 1, or any number between.

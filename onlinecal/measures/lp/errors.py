@@ -28,7 +28,7 @@ class LevelSetError:
     Attributes
     ----------
     level_set
-        The level set's lower corner, shape (k,): multiples of 1/n_levels.
+        The level set's lower corner, shape (k,): multiples of 1/n_bins.
     class_number
         The class j, from 0.
     n_rows
@@ -56,7 +56,7 @@ def lp_calibration_error(
     labels: ArrayLike,
     p: float = 2,
     *,
-    n_levels: int = 10,
+    n_bins: int = 10,
     sample_weight: ArrayLike | None = None,
 ) -> float:
     """The calibration error of whole rows: the l_p norm of all biases of level sets v and classes j.
@@ -71,9 +71,10 @@ def lp_calibration_error(
         The classes that came true, shape (n,), whole numbers 0..k-1.
     p
         From 1 (the expected calibration error, a sum over level sets and classes) to inf (the largest).
-    n_levels
-        Level sets are the rows that round down to the same multiples of 1/n_levels; a probability at most
-        1e-7 below a multiple counts as the multiple.
+    n_bins
+        Level sets are the rows that round down to the same multiples of 1/n_bins; a probability at most
+        1e-7 below a multiple counts as the multiple. What `LpRecalibrator` corrects are those of its
+        `n_levels`.
     sample_weight
         For how many rows each counts, shape (n,), at least 0; None: for one.
 
@@ -87,7 +88,7 @@ def lp_calibration_error(
     Raises
     ------
     ValueError
-        Bad probabilities, labels, p, n_levels or sample_weight; the message names the argument, the value and
+        Bad probabilities, labels, p, n_bins or sample_weight; the message names the argument, the value and
         its row.
 
     References
@@ -97,11 +98,11 @@ def lp_calibration_error(
 
     Examples
     --------
-    >>> lp_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1], p=1, n_levels=4)
+    >>> lp_calibration_error([[0.75, 0.25], [0.75, 0.25]], [0, 1], p=1, n_bins=4)
     0.5
     """
-    table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
-    sets = _level_sets_of(table, classes, n_levels, sample_weight, probabilities)
+    table, classes, p, n_bins = checked(probabilities, labels, p, n_bins)
+    sets = _level_sets_of(table, classes, n_bins, sample_weight, probabilities)
     return norm_of(sets.biases.ravel(), p) / float(sets.weights.sum())
 
 
@@ -110,7 +111,7 @@ def lp_calibration_report(
     labels: ArrayLike,
     p: float = 2,
     *,
-    n_levels: int = 10,
+    n_bins: int = 10,
     top: int = 10,
     sample_weight: ArrayLike | None = None,
 ) -> list[LevelSetError]:
@@ -120,9 +121,9 @@ def lp_calibration_report(
     error at all. Ties: the level set that appears first, then the smaller class.
     """
     top = check_count(top, "top")
-    table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
+    table, classes, p, n_bins = checked(probabilities, labels, p, n_bins)
     weights, numbers, first_rows, _, biases = _level_sets_of(
-        table, classes, n_levels, sample_weight, probabilities
+        table, classes, n_bins, sample_weight, probabilities
     )
     errors = biases / float(weights.sum())
     total, sizes = norm_of(errors.ravel(), p), np.abs(errors)
@@ -134,7 +135,7 @@ def lp_calibration_report(
         rows, size = (numbers == number) & (weights > 0.0), sizes[number, j] / total
         largest.append(
             LevelSetError(
-                level_set=levels_of(table[first_rows[number]], n_levels) / n_levels,
+                level_set=levels_of(table[first_rows[number]], n_bins) / n_bins,
                 class_number=j,
                 n_rows=total_of(weights[rows]),
                 forecast=float(np.average(table[rows, j], weights=weights[rows])),
@@ -147,11 +148,11 @@ def lp_calibration_report(
 
 
 def checked(
-    probabilities: ArrayLike, labels: ArrayLike, p: Any, n_levels: Any
+    probabilities: ArrayLike, labels: ArrayLike, p: Any, n_bins: Any
 ) -> tuple[Floats, Ints, float, int]:
-    """The four arguments of the error, checked: shapes (n, k) and (n,), p from 1 up, n_levels from 1 up."""
+    """The four arguments of the error, checked: shapes (n, k) and (n,), p from 1 up, n_bins from 1 up."""
     table, classes = check_labelled_rows(probabilities, labels)
-    return table, classes, check_order(p), check_count(n_levels, "n_levels", 2**53)
+    return table, classes, check_order(p), check_count(n_bins, "n_bins", 2**53)
 
 
 class LevelSetSums(NamedTuple):
@@ -177,10 +178,10 @@ class LevelSetSums(NamedTuple):
 
 
 def _level_sets_of(
-    table: Floats, classes: Ints, n_levels: int, sample_weight: ArrayLike | None, probabilities: ArrayLike
+    table: Floats, classes: Ints, n_bins: int, sample_weight: ArrayLike | None, probabilities: ArrayLike
 ) -> LevelSetSums:
     weights = check_weights(sample_weight, len(table), probabilities, "probabilities")
-    numbers, first_rows = number_level_sets(table, n_levels)
+    numbers, first_rows = number_level_sets(table, n_bins)
     wrong = np.ascontiguousarray(residuals(table, classes).T)
     biases = sums_of_level_sets(weights * wrong, numbers, len(first_rows))
     return LevelSetSums(weights, numbers, first_rows, wrong, biases)
@@ -201,7 +202,7 @@ def linf_conditional_error(
     probabilities: ArrayLike,
     labels: ArrayLike,
     *,
-    n_levels: int = 10,
+    n_bins: int = 10,
     min_rows: int = 1,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -213,7 +214,7 @@ def linf_conditional_error(
 
     Parameters
     ----------
-    probabilities, labels, n_levels, sample_weight
+    probabilities, labels, n_bins, sample_weight
         As for `lp_calibration_error`, with the same level sets.
     min_rows
         Only level sets of at least so many rows count. With 1, a level set of a single row counts: it alone
@@ -241,15 +242,15 @@ def linf_conditional_error(
 
     Examples
     --------
-    >>> linf_conditional_error([[0.75, 0.25]] * 3 + [[0.25, 0.75]], [0, 0, 1, 0], n_levels=4)
+    >>> linf_conditional_error([[0.75, 0.25]] * 3 + [[0.25, 0.75]], [0, 0, 1, 0], n_bins=4)
     0.75
     >>> rows, labels = [[0.75, 0.25]] * 3 + [[0.25, 0.75]], [0, 0, 1, 0]
-    >>> round(linf_conditional_error(rows, labels, n_levels=4, min_rows=2), 9)
+    >>> round(linf_conditional_error(rows, labels, n_bins=4, min_rows=2), 9)
     0.083333333
     """
     check_count(min_rows, "min_rows")
-    table, classes, _, n_levels = checked(probabilities, labels, np.inf, n_levels)
-    sets = _level_sets_of(table, classes, n_levels, sample_weight, probabilities)
+    table, classes, _, n_bins = checked(probabilities, labels, np.inf, n_bins)
+    sets = _level_sets_of(table, classes, n_bins, sample_weight, probabilities)
     rows = np.bincount(sets.numbers, sets.weights)
     enough = rows >= min_rows
     return float(np.max(np.abs(sets.biases[enough]) / rows[enough, None], initial=0.0))
@@ -269,7 +270,7 @@ def lp_calibration_interval(
     labels: ArrayLike,
     p: float = 2,
     *,
-    n_levels: int = 10,
+    n_bins: int = 10,
     method: IntervalMethod = "normal",
     confidence: float = 0.95,
     n_resamples: int = 1000,
@@ -280,7 +281,7 @@ def lp_calibration_interval(
 
     Parameters
     ----------
-    probabilities, labels, p, n_levels
+    probabilities, labels, p, n_bins
         As for `lp_calibration_error`; the rows are taken to be independent.
     method
         "normal": takes the biases of level sets as normally distributed round the source's own, with
@@ -322,7 +323,7 @@ def lp_calibration_interval(
     outcomes are counts.
 
     "proven": exchanging one row moves the norm by at most c/n with c = 4^(1/p) for two different level sets
-    and c = 2^(1/p) (1 + n_levels^(1/p - 1)) within one, where forecasts differ by at most 1/n_levels.
+    and c = 2^(1/p) (1 + n_bins^(1/p - 1)) within one, where forecasts differ by at most 1/n_bins.
     Bounded differences then keep it within c sqrt(ln(2/(1 - confidence)) / (2n)) of its mean. The mean is
     above the truth by at most sqrt(2/n) for p >= 2 (the l_p norm is below the l2 norm, whose mean square is
     the sum of variances), and by at most (2^(p+2) n^(1-p))^(1/p) for p < 2 (von Bahr and Esseen, class by
@@ -339,19 +340,19 @@ def lp_calibration_interval(
     check_choice(method, INTERVAL_METHODS, "method")
     check_open_unit(confidence, "confidence")
     n_resamples = check_count(n_resamples, "n_resamples")
-    table, classes, p, n_levels = checked(probabilities, labels, p, n_levels)
+    table, classes, p, n_bins = checked(probabilities, labels, p, n_bins)
     if sample_weight is not None:
         weights = check_weights(sample_weight, len(table), probabilities, "probabilities")
         inside = weights > 0.0
         table, classes, sample_weight = table[inside], classes[inside], weights[inside]
     n, missed = len(table), 1.0 - float(confidence)
-    sets = _level_sets_of(table, classes, n_levels, sample_weight, probabilities)
+    sets = _level_sets_of(table, classes, n_bins, sample_weight, probabilities)
     weights, biases = sets.weights, sets.biases / float(sets.weights.sum())
     error = norm_of(biases.ravel(), p)
     shares = None if sample_weight is None else weights / float(weights.sum())
     rows = n if shares is None else 1.0 / float((shares**2).sum())
     if method == "proven":
-        spread = _largest_change(p, n_levels) * math.sqrt(math.log(2.0 / missed) / (2 * rows))
+        spread = _largest_change(p, n_bins) * math.sqrt(math.log(2.0 / missed) / (2 * rows))
         if p >= 2:
             above = math.sqrt(2.0 / rows)
         else:
@@ -446,6 +447,6 @@ class Noise(NamedTuple):
         return np.asarray(counts + masses[:, None] * self.away)
 
 
-def _largest_change(p: float, n_levels: int) -> float:
+def _largest_change(p: float, n_bins: int) -> float:
     """The most that one row can move the error, times n."""
-    return max(4.0 ** (1.0 / p), 2.0 ** (1.0 / p) * (1.0 + float(n_levels) ** (1.0 / p - 1.0)))
+    return max(4.0 ** (1.0 / p), 2.0 ** (1.0 / p) * (1.0 + float(n_bins) ** (1.0 / p - 1.0)))

@@ -307,5 +307,5 @@ def repair_of(
     """The repair of forecasts (n,) for outcomes (n,), in groups (n, G) of bytes."""
     inside = members.view(np.bool_)
     return GroupRepair(
-        *(multicalibration_report(p, y, inside, n_levels=n_levels, names=names) for p in (before, after))
+        *(multicalibration_report(p, y, inside, n_bins=n_levels, names=names) for p in (before, after))
     )

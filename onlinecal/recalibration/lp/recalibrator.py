@@ -203,9 +203,9 @@ class LpRecalibrator(StartedRecalibrator):
     >>> labels = (truth.cumsum(axis=1) < rng.random((300_000, 1))).sum(axis=1)
     >>> promised = 0.2 * truth + [0.8, 0.0, 0.0]  # the first class is promised too often
     >>> model = LpRecalibrator.as_in_paper(p=np.inf, epsilon=0.1).fit(promised, labels)
-    >>> round(lp_calibration_error(promised, labels, p=np.inf, n_levels=10), 3)
+    >>> round(lp_calibration_error(promised, labels, p=np.inf, n_bins=10), 3)
     0.204
-    >>> round(lp_calibration_error(model.predict_proba(promised), labels, p=np.inf, n_levels=10), 3)
+    >>> round(lp_calibration_error(model.predict_proba(promised), labels, p=np.inf, n_bins=10), 3)
     0.036
     """
 

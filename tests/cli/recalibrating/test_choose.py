@@ -60,8 +60,8 @@ def test_weights_of_rows_say_what_repeated_rows_say(sure):
     weights = np.random.default_rng(0).integers(0, 3, 60)
     rows, y, losses = table.repeat(weights, axis=0), labels.repeat(weights), gaussian_losses(2, 3, 7)
     usual = class_scores(rows, y)
-    classwise = classwise_calibration_error(rows, y, bins=15)
-    errors = lp_calibration_error(rows, y, 2, n_levels=LP_LEVELS), decision_loss_gap(rows, y, losses).mean()
+    classwise = classwise_calibration_error(rows, y, n_bins=15)
+    errors = lp_calibration_error(rows, y, 2, n_bins=LP_LEVELS), decision_loss_gap(rows, y, losses).mean()
     expected = [usual.log_loss, usual.brier, usual.accuracy, classwise, usual.ece, *errors]
     found = class_scores_of(table, labels, losses).values()
     assert [one(weights[:, None].astype(float)).item() for one in found] == pytest.approx(expected)
@@ -70,8 +70,8 @@ def test_weights_of_rows_say_what_repeated_rows_say(sure):
     rows, y, pairs = q.repeat(weights), won.repeat(weights), gaussian_losses(2, 2, 5)
     usual = event_scores(rows, y)
     gap = decision_loss_gap(np.column_stack([1 - rows, rows]), y, pairs).mean()
-    worst = multicalibration_error(rows, y, members.repeat(weights, axis=0), n_levels=10).max()
-    ece = expected_calibration_error(rows, y, bins=15, normalize=True)
+    worst = multicalibration_error(rows, y, members.repeat(weights, axis=0), n_bins=10).max()
+    ece = expected_calibration_error(rows, y, n_bins=15, normalize=True)
     expected = [usual.log_loss, usual.brier, ece, gap, worst]
     found = [*event_scores_of(q, won, pairs).values(), worst_group(q, won, members)]
     assert [one(weights[:, None].astype(float)).item() for one in found] == pytest.approx(expected)
@@ -203,7 +203,7 @@ def test_a_column_of_forecasts_is_tried_with_groups_and_features(folder, halves)
     frame = pl.read_csv(folder / "events.csv")
     p, y, groups = frame["risk"].to_numpy(), frame["ill"].to_numpy(), frame.select("side", "old")
     members = GroupMaker().fit(groups, ROWS)
-    worst = [multicalibration_error(p[rows], y[rows], members[rows], n_levels=10).max() for rows in halves]
+    worst = [multicalibration_error(p[rows], y[rows], members[rows], n_bins=10).max() for rows in halves]
     assert score(report, "worst group", "none")["value"] == pytest.approx(np.mean(worst))
     # what is wrong here, only groups show
     assert score(report, "Brier", "groups")["best"] == "take"

@@ -62,7 +62,7 @@ def test_lp_says_what_the_class_says(compared, folder, tmp_path, sure, halves, p
     model = LpRecalibrator(**settings)
     report, mapped, (P,), labels = compared(given, model, sure[:1], sure[1])
     error = f"Err_{'∞' if p == np.inf else 2}, {n_levels} levels"
-    before, after = (lp_calibration_error(one, labels, p, n_levels=n_levels) for one in (P, mapped))
+    before, after = (lp_calibration_error(one, labels, p, n_bins=n_levels) for one in (P, mapped))
     assert value(report, error, "test", "lp") == pytest.approx(after)
     assert value(report, error, "test", "none") == pytest.approx(before)
     cooled = TemperatureScaling().fit(*(one[halves[0]] for one in sure)).predict_proba(P)
@@ -171,6 +171,6 @@ def test_measure_reports_groups(folder):
     rows = {row["name"]: row for row in report["groups"]["risk"]}
     assert len(rows) == 9
     columns = frame["risk"].to_numpy(), frame["ill"].to_numpy(), np.column_stack([*members.values()])
-    for row in multicalibration_report(*columns, n_levels=10, names=[*members]).rows():
+    for row in multicalibration_report(*columns, n_bins=10, names=[*members]).rows():
         assert rows[row["name"]] == pytest.approx(row)
     assert "side=left & old=yes" in commands.run(*given, "--group", "old").stdout

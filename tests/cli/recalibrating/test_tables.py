@@ -85,7 +85,7 @@ def test_splits_are_shares_rules_or_columns_and_settings_numbers_words_or_texts(
 def test_chance_is_what_right_probabilities_are_left_with():
     rng = np.random.default_rng(8)
     table = rng.dirichlet([1.0, 1.0, 1.0, 1.0], 4000)
-    seen = [lp_calibration_error(table, drawn_labels(table, rng), 2, n_levels=3) for _ in range(40)]
+    seen = [lp_calibration_error(table, drawn_labels(table, rng), 2, n_bins=3) for _ in range(40)]
     # a mean of ten draws
     within = 4 * np.std(seen) * math.sqrt(1 / 10 + 1 / 40)
     assert chance_error(table, 2.0, 3, seed=0) == pytest.approx(np.mean(seen), abs=within)

@@ -208,7 +208,7 @@ def test_late_labels_restarts_and_the_certificate(tmp_path):
     said = np.array([[forecast.probability.get(label, 0.0) for label in "abc"] for forecast in found])
     # before a class is known nothing is said of it: those rounds are level sets of their own
     early = int(np.argmax(said.sum(axis=1) > 0.0)) + 20
-    exact = (600 - early) * lp_calibration_error(said[early:], labels[early:], 2, n_levels=5)
+    exact = (600 - early) * lp_calibration_error(said[early:], labels[early:], 2, n_bins=5)
     assert exact - 2.0 * early <= summary.certificate <= exact + 2.0 * early
     assert summary.certificate <= summary.guarantee == pytest.approx(600 * 2**0.5)
-    assert summary.certificate < 0.5 * 600 * lp_calibration_error(table, labels, 2, n_levels=5)
+    assert summary.certificate < 0.5 * 600 * lp_calibration_error(table, labels, 2, n_bins=5)

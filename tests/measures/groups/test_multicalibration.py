@@ -38,9 +38,9 @@ def test_both_errors_are_their_definitions(history, n_levels):
     by_function = [
         sum(one.mean() * (h[one] * (y[one] - p[one].mean())).mean() ** 2 for one in sets) for h in functions.T
     ]
-    found = multicalibration_error(p, y, members, n_levels=n_levels)
+    found = multicalibration_error(p, y, members, n_bins=n_levels)
     assert found == pytest.approx(by_group, abs=1e-12)
-    of_functions = functional_multicalibration_error(p, y, functions, n_levels=n_levels)
+    of_functions = functional_multicalibration_error(p, y, functions, n_bins=n_levels)
     assert of_functions == pytest.approx(by_function, abs=1e-12)
     if n_levels is None:
         # both are 0 together: no P(g | f = v) that is not 0 is below 1/n

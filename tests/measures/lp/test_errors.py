@@ -51,7 +51,7 @@ def test_the_error_is_its_definition_falls_with_p_and_stays_below_the_bound(k, n
     table, labels = drawn(n, k, seed)
     if coarse:
         table = rng.multinomial(6, np.full(k, 1 / k), n) / 6
-    errors = [lp_calibration_error(table, labels, p, n_levels=n_levels) for p in ORDERS]
+    errors = [lp_calibration_error(table, labels, p, n_bins=n_levels) for p in ORDERS]
     assert errors == pytest.approx(
         [definition(table, labels, p, n_levels) for p in ORDERS], rel=1e-9, abs=1e-15
     )
@@ -120,9 +120,9 @@ def test_norms_do_not_overflow_or_vanish():
 
 def test_the_report_splits_the_error_into_its_parts():
     table, labels = drawn(400, 3)
-    parts = lp_calibration_report(table, labels, 2, n_levels=4, top=10**6)
+    parts = lp_calibration_report(table, labels, 2, n_bins=4, top=10**6)
     sizes = np.abs([part.error for part in parts])
-    assert np.sqrt((sizes**2).sum()) == pytest.approx(lp_calibration_error(table, labels, 2, n_levels=4))
+    assert np.sqrt((sizes**2).sum()) == pytest.approx(lp_calibration_error(table, labels, 2, n_bins=4))
     assert sum(part.share for part in parts) == pytest.approx(1.0)
     assert (np.diff(sizes) <= 0).all()
     first = parts[0]
@@ -131,12 +131,12 @@ def test_the_report_splits_the_error_into_its_parts():
     assert first.forecast == pytest.approx(table[inside, first.class_number].mean())
     assert first.frequency == pytest.approx((labels[inside] == first.class_number).mean())
     assert first.error == pytest.approx((first.forecast - first.frequency) * first.n_rows / 400)
-    shorter = lp_calibration_report(table, labels, 2, n_levels=4, top=5)
+    shorter = lp_calibration_report(table, labels, 2, n_bins=4, top=5)
     assert [(part.class_number, part.error) for part in shorter] == [
         (part.class_number, part.error) for part in parts[:5]
     ]
-    assert lp_calibration_report(table, labels, inf, n_levels=4, top=1)[0].share == 1.0
-    assert lp_calibration_report([[0.5, 0.5]] * 2, [0, 1], 2, n_levels=10) == []
+    assert lp_calibration_report(table, labels, inf, n_bins=4, top=1)[0].share == 1.0
+    assert lp_calibration_report([[0.5, 0.5]] * 2, [0, 1], 2, n_bins=10) == []
 
 
 @pytest.mark.parametrize(("p", "weighed"), [(1.5, True), (2, False), (inf, True)])
@@ -157,7 +157,7 @@ def test_intervals_hold_the_truth_of_a_known_source(p, weighed):
             labels = (rng.random(400) < truth[which]).astype(int)
             weights = np.where(which == 1, 3.0, 1.0) if uneven else rng.integers(1, 4, 400)
             interval = lp_calibration_interval(
-                forecasts[which], labels, p, n_levels=4, method=method, n_resamples=200, seed=seed,
+                forecasts[which], labels, p, n_bins=4, method=method, n_resamples=200, seed=seed,
                 sample_weight=weights if weighed else None,
             )  # fmt: skip
             assert 0 <= interval.lower <= interval.upper
@@ -200,7 +200,7 @@ def test_the_normal_interval_of_many_level_sets_holds_the_truth_as_often_as_it_s
         rows = rng.integers(0, 60, 300)
         labels = (truth[rows].cumsum(axis=1)[:, :-1] < rng.random((300, 1))).sum(axis=1)
         found = lp_calibration_interval(
-            forecasts[rows], labels, 2, n_levels=n_levels, n_resamples=100, seed=seed
+            forecasts[rows], labels, 2, n_bins=n_levels, n_resamples=100, seed=seed
         )
         held += found.lower <= expected <= found.upper
     assert held >= 55
@@ -214,7 +214,7 @@ def test_an_interval_leaves_out_rows_without_weight_and_does_not_know_the_unit_o
 
     def found(rows, w):
         told = {"method": method, "n_resamples": 50, "sample_weight": w}
-        found = lp_calibration_interval(table[rows], labels[rows], 1.5, n_levels=4, **told)
+        found = lp_calibration_interval(table[rows], labels[rows], 1.5, n_bins=4, **told)
         return np.array([found.lower, found.upper])
 
     everyone, kept, twice = np.arange(200), np.flatnonzero(weights == 2), np.repeat(np.arange(200), weights)
@@ -234,7 +234,7 @@ def test_no_exchanged_row_moves_the_error_by_more_than_the_proven_interval_allow
     moved = np.array([surely] * 20 + [nearly] * 400 + [surely])
     weights = np.array([1.0] * 420 + [weight])
     shares = weights / weights.sum()
-    told = {"p": 2, "n_levels": 10, "sample_weight": weights}
+    told = {"p": 2, "n_bins": 10, "sample_weight": weights}
     before, after = (lp_calibration_error(rows, labels, **told) for rows in (there, moved))
     upper = lp_calibration_interval(there, labels, method="proven", confidence=0.5, **told).upper
     allowed = (upper - before) / np.sqrt(np.log(2 / 0.5) / 2 * (shares**2).sum())
@@ -251,12 +251,12 @@ def test_the_proven_interval_takes_off_what_chance_adds(p, weighed):
     table, labels, n = np.tile([1.0, 0.0], (40_000, 1)), np.ones(40_000, int), 40_000
     weights = np.tile([1.0, 2.0], 20_000) if weighed else np.ones(n)
     shares = weights / weights.sum()
-    error = lp_calibration_error(table, labels, p, n_levels=4)
+    error = lp_calibration_error(table, labels, p, n_bins=4)
     found = lp_calibration_interval(
         table,
         labels,
         p,
-        n_levels=4,
+        n_bins=4,
         method="proven",
         confidence=0.9,
         sample_weight=weights if weighed else None,
@@ -284,7 +284,7 @@ def test_it_is_the_error_of_the_history_and_never_below_it(seed, rounds, k, p):
     rng = np.random.default_rng(seed)
     table = rng.multinomial(20, rng.dirichlet(np.full(k, 0.5), rounds)) / 20
     labels, n_levels = rng.integers(0, k, rounds), int(rng.integers(1, 12))
-    exact = rounds * lp_calibration_error(table, labels, p, n_levels=n_levels)
+    exact = rounds * lp_calibration_error(table, labels, p, n_bins=n_levels)
     assert exact <= settled(table, labels, p, n_levels).value + 1e-13 <= exact + 1e-9 * rounds + 1e-12
 
 
@@ -293,7 +293,7 @@ def test_level_sets_beyond_the_room_are_bounded(monkeypatch):
     table, labels = drawn(300, 3)
     error = settled(table, labels, 2.0, 4)
     assert len(error.biases) == 5
-    exact = 300 * lp_calibration_error(table, labels, 2, n_levels=4)
+    exact = 300 * lp_calibration_error(table, labels, 2, n_bins=4)
     assert exact < error.value <= exact + 2.0 * error.rest + 1e-6
     # a round that is only counted may cost two: the whole probability on one class, and another one came
     monkeypatch.setattr(level_sets, "MOST_LEVEL_SETS", 1)
@@ -314,4 +314,4 @@ def test_no_deterministic_forecaster_can_promise_less_than_a_share_of_all_rounds
     table = np.column_stack([first, 1.0 - first])
     labels = (levels_of(table, n_levels)[:, 0] >= n_levels // 2).astype(int)
     least = (0.5 - 1e-7) * 2.0 ** (1.0 / p) * (2.0 * n_levels + 1.0) ** (1.0 / p - 1.0)
-    assert lp_calibration_error(table, labels, p, n_levels=n_levels) >= least
+    assert lp_calibration_error(table, labels, p, n_bins=n_levels) >= least

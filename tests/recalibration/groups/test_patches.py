@@ -24,7 +24,7 @@ def patched(table, alpha, patch, **settings):
     model = GroupRecalibrator.as_in_paper(alpha, patch, **settings).fit(p, y, members)
     after = model.predict(p, members)
     assert ((after >= 0) & (after <= 1)).all()
-    found = multicalibration_error(after, y, members, n_levels=model.n_levels_ or None)
+    found = multicalibration_error(after, y, members, n_bins=model.n_levels_ or None)
     if settings.get("target") != "means":
         assert (found <= alpha + 1e-9).all()
         assert model.violations_ == pytest.approx(found, abs=1e-9)

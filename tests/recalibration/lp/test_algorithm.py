@@ -168,14 +168,14 @@ def test_the_error_on_the_rows_of_the_fit_is_at_most_epsilon(k, n, p, epsilon, s
     table, labels = source(n, k, seed)
     model = LpRecalibrator.as_in_paper(p, epsilon).fit(table, labels)
     mapped = model.predict_proba(table)
-    error = lp_calibration_error(mapped, labels, p, n_levels=model.n_levels_)
+    error = lp_calibration_error(mapped, labels, p, n_bins=model.n_levels_)
     assert error <= model.fitted_error_bound_ + 1e-9
     assert model.fitted_error_bound_ <= epsilon
     hot = np.eye(k)[labels]
     rise = ((mapped - hot) ** 2).sum(axis=1).mean() - ((table - hot) ** 2).sum(axis=1).mean()
     assert rise <= 4 / math.ceil(1 / model.beta_) * (1 + math.log2(36 / model.beta_)) + 1e-9
     coarse = LpRecalibrator.as_in_paper(p, n_levels=3, tolerance=0.02).fit(table, labels)
-    error = lp_calibration_error(coarse.predict_proba(table), labels, p, n_levels=3)
+    error = lp_calibration_error(coarse.predict_proba(table), labels, p, n_bins=3)
     assert error <= coarse.fitted_error_bound_ + 1e-9
 
 

@@ -35,7 +35,7 @@ def test_the_numbers_are_those_of_progressive_validation():
             y.append(label)
             model.learn_one(x, label)
         found = {name: metric.get() for name, metric in running.items()}
-        found["ece_bins"] = expected_calibration_error(p, y, bins=15, normalize=True)
+        found["ece_bins"] = expected_calibration_error(p, y, n_bins=15, normalize=True)
         found["ece"] = expected_calibration_error(p, y, normalize=True)
         assert {name: score[name] for name in found} == pytest.approx(found)
     assert ours["certificate"] == pytest.approx(wrapped.certificate / 400)
