@@ -40,7 +40,8 @@ STACK_PRIOR = 0.5
 TRACKING_PRIOR = 0.9
 """The tracking mixture's prior weight in the last stage; the models share the rest."""
 LATE_RATE = 0.3
-"""If outcomes come late the learning rate of the last stage is this divided by D + 1; in time it is `ETA`."""
+"""Once outcomes have come late the learning rate of the last stage is this divided by `room_for` the greatest
+delay so far; before it is `ETA`."""
 STACK_VARIANCE, STACK_RATE = 0.05, 1e-4
 """The prior variance of the stack's coefficients, and how fast it forgets."""
 LEAST_STACKED = 1e-6
@@ -89,11 +90,30 @@ def models_at(n: int) -> int:
     return stack_at(n) + n + n * n + 2 * n
 
 
-def new_combining(n: int, most_late: int = 0) -> Floats:
-    """The state for n models before the first round; `most_late` is D, if it is known beforehand."""
+@kernel_part
+def room_for(late: float) -> float:
+    """The least power of 2 above the greatest delay. So the learning rate changes seldom as delays grow."""
+    room = 1.0
+    while room <= late:
+        room *= 2.0
+    return room
+
+
+def regret_bound(share: float, late: float) -> float:
+    """By how much the mixture's squared errors, a sum over rounds, can exceed those of one that is mixed.
+
+    `share` is its prior weight in the last stage, `late` the greatest delay. docs/theory.md, Theorem 17g.
+    """
+    if late == 0.0:
+        return math.log(1.0 / share) / ETA
+    room = room_for(late)
+    return math.log(1.0 / share) * room / LATE_RATE + 1.04 * (math.log2(room) * late + 2.0 * room)
+
+
+def new_combining(n: int) -> Floats:
+    """The state for n models before the first round."""
     shared, stack = ticket_size(n), stack_at(n)
     state = np.concatenate([np.zeros(models_at(n)), np.tile(binary.new_steering(), n)])
-    state[shared + MOST_LATE] = most_late
     state[shared + WEIGHTS : losses_at(n)] = [*[(1.0 - STACK_PRIOR) / n] * n, STACK_PRIOR] * 2
     state[stack : stack + n] = 1.0 / n
     state[stack + n : stack + n + n * n] = (STACK_VARIANCE * np.eye(n)).ravel()
@@ -150,7 +170,7 @@ def stacked(state: Any, n: int) -> float:
 def weigh(state: Any, n: int) -> None:
     """Write the weights of the last stage, exponential in the losses so far; silent models have 0."""
     late, losses, spoke = state[ticket_size(n) + MOST_LATE], losses_at(n), ANSWERS + n + 2
-    rate, weights = ETA if late == 0.0 else LATE_RATE / (late + 1.0), losses + n + 2
+    rate, weights = ETA if late == 0.0 else LATE_RATE / room_for(late), losses + n + 2
     least = state[losses + n + 1]
     for i in range(n):
         if state[spoke + i] > 0.0:

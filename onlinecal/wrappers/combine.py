@@ -20,8 +20,7 @@ from onlinecal.measures.scores import log_loss
 from onlinecal.remarks import unlearnt_remarks, warn_of
 from onlinecal.restoring import Restored
 from onlinecal.steering import combining
-from onlinecal.steering.combining import LATE_RATE, TRACKING_PRIOR, combined, new_combining
-from onlinecal.steering.mixing import ETA
+from onlinecal.steering.combining import TRACKING_PRIOR, combined, new_combining, regret_bound
 from onlinecal.tables.columns import (
     check_number_column,
     check_outcomes,
@@ -120,9 +119,9 @@ class CombinedReport(ProvenReport):
     brier_out, log_loss_out
         Averages over all rows of the combined forecasts.
     regret_bound
-        Proven beforehand: by how much the squared errors of the combined forecasts, a sum over the rows in
-        which a model speaks, can exceed those of that model steered, before forecasts are moved to
-        calibrated ones.
+        By how much the squared errors of the combined forecasts, a sum over the rows in which a model speaks,
+        can exceed those of that model steered, before forecasts are moved to calibrated ones. It is proven of
+        all probabilities and outcomes that come no later than these did.
     moved
         By how much the squared errors rose, a sum over rows, when forecasts were moved to calibrated ones.
     certificate, guarantee
@@ -156,7 +155,7 @@ class CombinedReport(ProvenReport):
         title = f"{len(self.models)} models combined: Brier scores in the rows in which each spoke"
         n = self.n_rounds
         behind = (
-            f"proven beforehand: at most {self.regret_bound / n:.4f} per row behind the best model, "
+            f"proven: at most {self.regret_bound / n:.4f} per row behind the best model, "
             f"recalibrated; to be calibrated cost {self.moved / n:.4f} more"
         )
         return Table(title, self.HEADER, rows, (self._proven(), behind))
@@ -280,15 +279,12 @@ def combine_forecasts(
     if settled_at is not None:
         warn_of(unlearnt_remarks(settling.known, len(y), "settled_at"))
     schedule = groups_of(None, settling)[0].schedule
-    most_late = int((schedule.known - 1 - schedule.order).max())
-    # of every outcome that is known before so many further forecasts are made: Theorem 17g
-    rate = LATE_RATE / (most_late + 1) if most_late else ETA
-    hints, steered, weights = combined(new_combining(len(names), most_late), table, y, schedule)
+    hints, steered, weights = combined(new_combining(len(names)), table, y, schedule)
     projection = new_projection(slack)
     tapes = projection.replay(hints, y == 1, schedule)
     settled = np.searchsorted(schedule.known, np.arange(1, len(y) + 1), side="right")
     running = np.concatenate([[0.0], tapes.certificates])[settled]
-    out, models = tapes.forecasts, {}
+    out, models, most_late = tapes.forecasts, {}, int((schedule.known - 1 - schedule.order).max())
     for name, said, own, weight in zip(names, table.T, steered.T, weights.T, strict=True):
         spoke = ~np.isnan(said)
         before, alone, together = (((p[spoke] - y[spoke]) ** 2).mean() for p in (said, own, out))
@@ -299,7 +295,7 @@ def combine_forecasts(
         models,
         float(((out - y) ** 2).mean()),
         log_loss(np.where(y == 1, out, 1.0 - out)),
-        math.log(len(names) / (1.0 - TRACKING_PRIOR)) / rate,
+        regret_bound((1.0 - TRACKING_PRIOR) / len(names), most_late),
         float(((out - y) ** 2 - (hints - y) ** 2).sum()),
         projection.certificate,
         projection.guarantee,
@@ -409,8 +405,7 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
 
     References
     ----------
-    docs/theory.md, Theorem 17g, whose bound for late labels is of D known beforehand; here D is the greatest
-    delay so far.
+    docs/theory.md, Theorem 17g.
     """
 
     def __init__(

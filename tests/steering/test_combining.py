@@ -23,7 +23,7 @@ def play(rows, answer, delay=0):
     """
     rows = np.asarray(rows, float)
     total, n = rows.shape
-    state, found = combining.new_combining(n, delay), []
+    state, found = combining.new_combining(n), []
     tickets, outcomes, size = [], [], combining.ticket_size(n)
     for t, row in enumerate(rows):
         c = combining.ask(state, row)
@@ -42,21 +42,20 @@ def play(rows, answer, delay=0):
             if due >= 0:
                 state[:size] = tickets[due]
                 combining.settle(state, n, outcomes[due])
-    assert state[size + combining.MOST_LATE] == delay
+    assert state[size + combining.MOST_LATE] == min(delay, total - 1)
     return np.array(found)
 
 
 def check(found, delay=0):
     """Theorem 17g, 1 to 3, after every round."""
     n = found.shape[1] - 2
-    rate = 2.0 if delay == 0 else 0.3 / (delay + 1)
     for i in range(n):
         spoke = ~np.isnan(found[:, i])
         ahead = (found[spoke, -1] - found[spoke, i]).cumsum()
-        assert (ahead <= math.log(10 * n) / rate + 1e-9).all()
+        assert (ahead <= combining.regret_bound(0.1 / n, delay) + 1e-9).all()
     someone = ~np.isnan(found[:, :n]).all(axis=1)
     ahead = (found[someone, -1] - found[someone, -2]).cumsum()
-    assert (ahead <= math.log(10 / 9) / rate + 1e-9).all()
+    assert (ahead <= combining.regret_bound(0.9, delay) + 1e-9).all()
 
 
 def best_sequence(losses, changes):
