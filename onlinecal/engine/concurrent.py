@@ -2,6 +2,16 @@
 
 A transaction costs about the same for one event as for a hundred, so the more callers wait, the cheaper each
 gets. Batches run one after the other in a single thread; the event loop stays free.
+
+A call goes through three methods. `_commit` takes places for its events, and lets it wait. `_next` makes a
+batch of the calls that wait, and gives it to the thread. `_finish` gives the places back, hands the answers
+out, and has `_next` called again. All three run in the event loop, and only there are the fields of
+`AsyncEngine` written; the thread has nothing but the engine.
+
+What always holds between two steps of the loop: at most one batch is in the thread. While `_at_work` one is
+there, or `_next` or `_finish` is about to be called; else no call waits. The places that are taken are those
+of the calls that were let in and have no answers yet. `_quiet` is set exactly while `_callers` is 0, and the
+engine is closed only then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,19 @@
-"""The event engine: forecasts for many keyed streams, with late labels and a durable ledger."""
+"""The event engine: forecasts for many keyed streams, with late labels and a durable ledger.
+
+An engine has two parts. The *book* (`keys/book.py`) has the keys in memory. The *ledger* (`ledger/ledger.py`)
+has everything on disk. A batch of events takes these steps, in `_handle`: a `Batch` (`judge.py`) names the
+ids that it does not know; `_fetch` recalls them from the ledger, and loads their keys into the book; the
+batch judges its events, and the keys play; `_write_states` commits all of it in one transaction; and only
+then are there answers. Only the batch lets keys play, and at a start the replay of the log (`catch_up`).
+
+What always holds between two calls, while `_is_sound`: the book is what the ledger's states and the log
+behind them come to, and `_number` and `_keys_known` are the ledger's last numbers. A batch that raises leaves
+`_is_sound` False, and the next call makes the book anew from the ledger (`_recover`). Every public method
+holds `_mutex`.
+
+`hot_keys` and `window` say how much is kept in memory, and how often states are written. They may change at
+any time, and change no answer.
+"""
 
 from __future__ import annotations
 
@@ -127,6 +142,7 @@ class Engine:
         # numbers of the outbox: the last that was given, up to which all is delivered, up to which it is gone
         self._last_kept = self._delivered = self._gone = 0
         self._ends = dict[str, int]()
+        self._trusts_events = False
         if config is not None:
             # check it before a file is made
             all_settings(config)
@@ -152,6 +168,8 @@ class Engine:
         self._book.start_watching(self._ledger.reliability(), self._number)
         self._book.early = self._ledger.early()
         self._book.parking = self._ledger.parking(self.config.park)
+        if self._trusts_events:
+            self._lift_limits()
         self._is_sound = True
 
     def _write_states(
@@ -262,6 +280,11 @@ class Engine:
 
         They were accepted once, and are replayed.
         """
+        with self._mutex:
+            self._trusts_events = True
+            self._lift_limits()
+
+    def _lift_limits(self) -> None:
         for settings in self._book.settings.values():
             settings.max_jump = inf
         self._book.parking.most = 0

@@ -39,6 +39,10 @@ The rules, of which the first that fits decides:
 `Batch` has them in `_judge_query`, `_judge_closing` and `_judge_unasked`. Of the plain events, `accept`
 (keys/playing.py) takes those that fall through to the last line of each of the first two tables, where no
 outcome is parked; any other plain event is left to the judge.
+
+A batch is used once, in this order. It is made. Its caller looks up the `unknown` ids, and loads the keys
+that are needed into the book. It may `judge` then, and tells the book what it accepts. `rows`, `closings` and
+`records_of` are asked for before the book is told to `release`; `answers` and `refused` at any time later.
 """
 
 from __future__ import annotations
@@ -85,6 +89,13 @@ class Batch:
     `number` and `keys_known` go on from those of the ledger. An outcome that was parked in an earlier batch
     is an event of this one, behind the others, if this one names its id; it gets no answer.
 
+    What is known of a forecast stands in the event table, in the row of the first event that names it.
+    Between two events each row is up to date, but for forecasts that have expired meanwhile: `entries` says
+    whether the forecast is open, `asked` and `closed` which events of this batch did that. An event has a
+    number there exactly if it was accepted, and an answer in `_answers` exactly if it was not accepted, or
+    was parked. Two write the table, in turns and each for the events that it accepts: the compiled `accept`
+    for runs of plain events, `_one_by_one` for others.
+
     Parameters
     ----------
     book
@@ -106,6 +117,7 @@ class Batch:
         self.created: list[tuple[int, str, int]] = []
         # checked hints and outcomes, by event; others are kept as the columns have them
         self._checked: dict[int, Any] = {}
+        # answers that are no news: by event; an int is the event that was answered in the same way
         self._answers: dict[int, Answer | int] = dict(columns.refusals)
         # keys that were made for queries which may yet be refused
         self._new: list[Key] = []

@@ -3,6 +3,14 @@
 A parked outcome is neither accepted nor refused. When its query comes, the forecast is made first, and then
 settled, as if the outcome had come right behind the query (engine/judge.py). What a parked outcome belongs
 to is not known before, so it has no clock: it waits for a number of accepted events, of whatever keys.
+
+Only the judge parks, settles and drops outcomes (`Parking.add`, `settle`, `drop`, `drop_old`). After each
+commit the engine calls `forget_changes`, and empties `dropped` when it has logged it. Others only read.
+
+What always holds between these calls: `waiting` is in the order of the outcomes' numbers, which is that of
+their coming; `counts.waiting` is its length; and everything in `added` waits. The fields of a
+`ParkedOutcome`, in their order, are the columns of the ledger's table `parked`. `ParkingCounts` and the words
+in REASONS are kept there as JSON, by name. Whoever changes one of these raises STATE_FORMAT.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Configurations are read from files, checked, and prepared: with the forecasters that they ask for."""
+"""Configurations are read from files, checked, and prepared: with the forecasters that they ask for.
+
+Keys never change their settings. A new key's memory is a copy of that of `BinaryKind.model`, and the model
+itself never plays. The promises that `BinaryKind` keeps are a cache: they may be forgotten at any time. One
+field of `KeySettings` is changed later, `max_jump` by `Engine.trust_events`.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,15 @@ An engine keeps the offsets of a topic in its ledger, in the transaction of the 
 in files (`Engine.noted`). Beside them it keeps the answers until they are delivered. So whoever reads
 messages and sends answers may be killed at any moment. Nothing here talks to a broker: the command
 `onlinecal stream --kafka` does, with confluent-kafka, and so can any other client.
+
+A client calls in this order: at the start `unsent`, whose answers it sends again; then, over and over, it
+reads from `positions` on, calls `handle`, sends the answers, and says so with `sent`. A feed has one state of
+its own, the positions. `handle` alone moves them, and only after the ledger has committed them, so they are
+never ahead of it. Two threads must not call it at the same time.
+
+Two formats are kept in ledgers: the path of a partition (`_path`, which `partition_of` reads), and what
+`_pack` makes of the answers of a batch (which `_unpacked` reads). Whoever changes one of them raises
+STATE_FORMAT.
 """
 
 from __future__ import annotations
@@ -20,6 +29,7 @@ from onlinecal.engine.ledger.schema import TOPICS, Kept, partition_of
 from onlinecal.validation import check_count
 
 EMPTY = Rejected(None, "malformed", "the message has no value: events are values, and a tombstone is none")
+"""The refusal of a message without a value."""
 
 Message = tuple[int, int, bytes | None]
 """A message: its partition, its offset and its value."""
@@ -103,13 +113,13 @@ class TopicFeed:
             raise ValueError(f"engine must be an Engine with a ledger, got {type(engine).__name__}")
         if not isinstance(topic, str) or not topic or "/" in topic:
             raise ValueError(f"topic must be the name of a topic, which has no /, got {topic!r}")
-        numbers = sorted({check_count(one, "partitions", least=0) for one in partitions})
+        numbers = sorted({check_count(partition, "partitions", least=0) for partition in partitions})
         if not numbers:
             raise ValueError("partitions must name at least one partition, got none")
         self.engine, self.topic = engine, topic
         self._mark = None if cluster is None else cluster.encode()
         known = self._known(numbers, grow)
-        self._positions = {one: known.get(one, 0) for one in numbers}
+        self._positions = {partition: known.get(partition, 0) for partition in numbers}
         if known.keys() != self._positions.keys():
             # from here on the ledger belongs to them
             engine.handle([], inputs=self._inputs(self._positions))
@@ -146,7 +156,7 @@ class TopicFeed:
         return known
 
     def _inputs(self, positions: Mapping[int, int]) -> list[tuple[str, int, bytes | None]]:
-        return [(self._path(one), offset, self._mark) for one, offset in positions.items()]
+        return [(self._path(partition), offset, self._mark) for partition, offset in positions.items()]
 
     def _path(self, partition: int) -> str:
         return f"{TOPICS}{self.topic}/{partition}"
@@ -171,13 +181,13 @@ class TopicFeed:
             Offsets by partition at which a reader has met the end of it: records that are no messages may
             come before the end.
         """
-        positions, taken = self.positions, list[Message]()
+        positions, new = self.positions, list[Message]()
         try:
             for message in messages:
                 partition, offset, _ = message
                 if offset >= positions[partition]:
                     positions[partition] = offset + 1
-                    taken.append(message)
+                    new.append(message)
             for partition, offset in (ends or {}).items():
                 positions[partition] = max(offset, positions[partition])
         except KeyError:
@@ -185,23 +195,28 @@ class TopicFeed:
                 f"messages must be of the partitions that the ledger counts, {ranges(positions)}, got one of "
                 f"partition {partition!r}"
             ) from None
-        moved = {one: offset for one, offset in positions.items() if offset != self._positions[one]}
-        made = list[TopicAnswers]()
+        moved = {
+            partition: offset
+            for partition, offset in positions.items()
+            if offset != self._positions[partition]
+        }
+        # the engine calls `pack` once, and then knows the number
+        without_number = list[TopicAnswers]()
 
         def pack(answers: list[Answer]) -> bytes:
             lines = encode_lines(answers)
             without_id = [i for i, answer in enumerate(answers) if answer.id is None]
-            places = {i: f"{self.topic}/{taken[i][0]}/{taken[i][1]}" for i in without_id}
-            made.append(TopicAnswers(0, _keyed(answers, lines, places), answers))
+            places = {i: f"{self.topic}/{new[i][0]}/{new[i][1]}" for i in without_id}
+            without_number.append(TopicAnswers(0, _keyed(answers, lines, places), answers))
             return _pack((lines, places))
 
-        kept = self.engine.handle_and_keep(_events_of(taken), pack, inputs=self._inputs(moved))
+        kept = self.engine.handle_and_keep(_events_of(new), pack, inputs=self._inputs(moved))
         self._positions = positions
-        return made[0]._replace(number=kept.number)
+        return without_number[0]._replace(number=kept.number)
 
     def note_ends(self, ends: Mapping[int, int]) -> None:
         """Say where partitions end by now: the `ends` by number. Overviews and /metrics then have the lag."""
-        self.engine.note_ends({self._path(one): end for one, end in ends.items()})
+        self.engine.note_ends({self._path(partition): end for partition, end in ends.items()})
 
     def unsent(self) -> list[TopicAnswers]:
         """The answers that are not known to have been delivered, the oldest first: a start sends them."""
@@ -222,13 +237,17 @@ def _events_of(messages: list[Message]) -> list[Incoming | Rejected]:
 
 
 def _unpacked(kept: Kept) -> TopicAnswers:
+    """The answers that `handle` packed."""
     lines, places = _unpack(kept.content)
     answers = list(map(_decode_answer, lines.splitlines()))
     return TopicAnswers(kept.number, _keyed(answers, lines, places), answers)
 
 
 def _keyed(answers: list[Answer], lines: bytes, places: dict[int, str]) -> list[tuple[bytes, bytes]]:
-    """The answers as messages: the key and the value of each."""
+    """The answers as messages, the key and the value of each; `lines` are their JSON, each with its end.
+
+    `places` has the place of the message for each answer without an id.
+    """
     keys = [f"{WORDS[type(answer)]} {answer.id}".encode() for answer in answers]
     for i, place in places.items():
         keys[i] = f"message {place}".encode()

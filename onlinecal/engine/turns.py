@@ -2,6 +2,13 @@
 
 That system keeps the bytes, brings each key's events in their order, and makes each turn count once. The
 bytes contain the state that the engine on one machine keeps, and the same judge decides about the events.
+
+Between two turns nothing is kept here: a turn loads its key into an empty book, judges the events, makes the
+bytes, and drops the key again. A turn that fails leaves a new, empty book. So the turns of a key may be taken
+on any machine, and those of other keys may come in between.
+
+The bytes are a saved format: one byte, STATE_FORMAT, and a `TurnState`, whose fields are told apart by their
+order. Whoever changes a field, or its place, raises STATE_FORMAT.
 """
 
 from __future__ import annotations

@@ -3,6 +3,21 @@ needed.
 
 An open forecast has a number, its *entry*, until it is closed. Every change goes through the book, so the
 book knows which forecasts are open, and which states the ledger does not have yet.
+
+Calls come in this order, for each batch: `create`, `ask`, `close` and `accept` note what the judge accepts;
+`play` lets the keys take these steps; `answers`, `key_numbers` and `query_numbers` may be asked for then; and
+`release` ends the batch. `due` comes after that. `drop` is for keys that have no steps to take. Where the log
+is replayed, `replay` stands in place of `ask` and `close`.
+
+What always holds between two batches:
+
+- No step is waiting, and every entry is either open or free. `ids[open[id]]` is `id`.
+- A key is in `dirty` exactly if its DIRTY is not 0, and `dirty` is in the order of DIRTY.
+- The keys in memory are what their events come to, and have no traces of where batches began and ended.
+
+An entry that was closed is not free before `release`, so that within a batch it still says whose it was. Only
+keys' states outlive the book. So entries, rows of arrays and their order may change freely, but for the order
+in which a key's open forecasts were asked for.
 """
 
 from __future__ import annotations

@@ -3,6 +3,18 @@
 A binary key has what it consists of in `KeyArrays`. A key of several classes has lanes, steering and a watch
 of its own: `ask` and `close` note steps, and `run` lets the lanes take all of them. Answers depend only on
 the order of the key's events, not on how these were cut into batches.
+
+The book calls what changes a key: for a query `remember` and, with several classes, `ask`; for an outcome
+`close`, once the judge has had it checked by `admit`; for either `expire`; and at the end of a batch `run`.
+What else is here only reads. `spent` is written by the book for a binary key, and by `run` for one of several
+classes.
+
+What always holds for a key of several classes, between these calls: `open` has its open forecasts, the oldest
+first; `busy` says how many of them each lane has made; and `asked_bytes` is the sum of their `bytes_asked`.
+When `run` has returned, `steps` is empty, and each open forecast has its answer.
+
+The fields of a `StoredClassKey`, in their order, are a saved format. `times` is not saved: it follows from
+the open forecasts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,20 @@
-"""The arrays that keys in memory stand in. Binary keys are played, stored and loaded here, too."""
+"""The arrays that keys in memory stand in. Binary keys are played, stored and loaded here, too.
+
+Three write the arrays. Compiled code (`playing.py`) does when events are accepted and steps are taken; it
+never makes an array longer. `KeyArrays` makes room, begins rows and frees them, and fills them in from what
+was stored. The judge, the book and the key write what single events change outside compiled code: KEY,
+WAITING, EXPIRED, LAST_EVENT, DIRTY and PLAIN of a key, its clock, and OWNER, NUMBER and the time of an open
+forecast.
+
+What always holds between two calls: the memories and windows of different lanes do not overlap in the heap,
+and end before HEAP_USED. `keys[row]` is the owner of a row, or None for row 0, for a free row, and for one
+that was made ahead for a new key. The open forecasts of a binary key are a list, from OLDEST_OPEN on by
+AFTER, and from LATEST_OPEN back by BEFORE. A view of a memory holds until the heap is moved, so it is used at
+once and not kept.
+
+Rows, entries and places in the heap are never saved: they may change freely. What is saved is in
+`storing.py`.
+"""
 
 from __future__ import annotations
 

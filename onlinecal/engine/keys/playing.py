@@ -11,6 +11,15 @@ and accounts are rows of matrices, and so is what is kept of open forecasts.
 
 A *lane* is one forecaster of a key, and a row of these arrays. The row of a key's first lane also holds what
 the key has only once.
+
+`accept` and `play` are called one after the other, for each batch: `accept` gives out entries and numbers,
+and notes in `fields`, `clocks`, `open` and `times` what a query or an outcome changes there; forecasters
+learn nothing yet. `play` then takes the steps in their order; memories, windows, steering and accounts change
+there alone. Where a step needs something that compiled code cannot do, `play` says what, and returns before
+the step has changed more than the place of a memory. `KeyArrays._run` does it, and calls `play` again, which
+goes on with the same step. After a step that raised an alarm it returns, too, and goes on with the next.
+
+None of these numbers of fields and places is saved (see `storing.py`), so their order may change freely.
 """
 
 from __future__ import annotations

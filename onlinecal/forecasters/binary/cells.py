@@ -4,6 +4,19 @@ A grid works on a *memory*, one flat sequence of int64: a header, then the bias 
 then its own snapshot, and because handing one array to compiled code costs 0.15 us where a tuple of four
 costs 0.35. `contract` says what each grid does with it.
 
+Who writes a memory: `header` and the grid's `new_memory` once; then the grid's `charge`, `charge_inside` and
+`note_late` alone, and `to_units`, which adds to MOVED what rounding an outcome costs. `propose`, `report` and
+all that computes a bound only read. A round is `note_late`, `propose`, `report`, and when the outcome is
+known `has_room`, then `charge` or `charge_inside`. Other rounds may come in between.
+
+What always holds between two calls: SPREAD is the sum of the biases' sizes, MOVED the distance from all
+reports to the points that were charged, and the current cell, from LOWER to LOWER + STEP, is one of the grid.
+So `certificate` needs no look at the table.
+
+Pickles and the engine's ledger keep memories as they are. So whoever changes the order of fields, TABLE or
+the numbers of reports raises STATE_FORMAT (`onlinecal.version`). How a function comes to its integers may
+change freely, as long as these are the same.
+
 Positions, outcomes, steps and biases are integers in units of 1/scale, so ties are exact and replays are
 bit-identical. For every point the table keeps one integer
 
