@@ -10,6 +10,11 @@ the other, in the order in which fields are declared:
     TICKET.end   # 8
 
 `describe` shows a state in these words: for people who debug.
+
+Layouts are made while modules are imported, and read from then on. A field gets the next free place, so to
+move, to widen or to insert one moves all that are declared after it. Most states are kept in pickles, some in
+ledgers and in Spark's states. The module that declares a layout says who keeps its states, and so what must
+not move.
 """
 
 from __future__ import annotations

@@ -11,6 +11,15 @@ at once, with the same results to the last bit. So it plays the first rounds.
 
 The arrays that are played on are copied, and in one step the copies take their place. So an interrupt, an
 error or another thread never finds half a round.
+
+Entries are declared while modules are imported (`interpreted_first`). Each call of one goes through
+`Entry.__call__`, until its compiled form stands in its place in the class, for good (`compiled_form_of`).
+These two, with what they call, write `spent`, `next_look`, `used` and `was_asked_for`. They do without a lock
+for `spent` and `next_look`, where a lost count only delays a look. `Beginning.lock` is held while a compiled
+form is loaded or made, and PLAYING_TURN while a round is interpreted.
+
+What always holds: whenever compiled code takes over, the answers are the same to the last bit. So all
+constants of time here may change freely.
 """
 
 from __future__ import annotations
@@ -183,7 +192,7 @@ class Beginning:
             kinds = entry.types or tuple(map(typeof, given))
             point = loaded(entry.kernel, kinds)
             if point is None:
-                if not must and not self.has_waited(entry, kinds):
+                if not must and not self.must_compile_here(entry, kinds):
                     return None
                 # another process may be about to keep it
                 with alone(LONGEST_WAIT):
@@ -195,13 +204,21 @@ class Beginning:
         finally:
             self.lock.release()
 
-    def has_waited(self, entry: Entry, kinds: tuple[Any, ...]) -> bool:
-        """Whether it is time for this process to compile an entry itself; else a child may be told to."""
+    def must_compile_here(self, entry: Entry, kinds: tuple[Any, ...]) -> bool:
+        """Whether this process is to compile an entry itself, now.
+
+        If a child was told to and has ended without it, or if none can be started, it does after as much work
+        as compiling takes. Otherwise a child is told to, as soon as work has gone on for long enough and no
+        other child is at work. Where the answer is no, `next_look` says when to ask again.
+        """
         if entry.was_asked_for or not filling.is_possible():
             self.next_look = max(self.next_look, entry.compiling)
             return self.spent >= entry.compiling
         if self.spent < CHILD_AFTER:
             self.next_look = CHILD_AFTER
+            return False
+        if filling.is_busy():
+            self.next_look = self.spent + LOOKS_APART
             return False
         used = [each for each in self.entries.values() if each.used and each.types is not None]
         wanted = {each.name: each.types or () for each in used} | {entry.name: kinds}

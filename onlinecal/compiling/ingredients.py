@@ -6,6 +6,10 @@ meanwhile, the name is that of what is compiled. A result to which much ordinary
 all modules that its own module imports, directly or not.
 
 Docstrings, comments, blank lines and line numbers are no ingredients.
+
+Nothing here has a state but caches. Names are the same in every process in which the code is. Any change of
+what `substance` and `_Ingredients` give makes other names: then every kernel is compiled anew once, every
+finished game of a sweep counts as unfinished, and nothing else happens.
 """
 
 from __future__ import annotations

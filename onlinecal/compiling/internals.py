@@ -3,6 +3,13 @@
 Each has a documented way beside it, which is taken if numba lacks a name or behaves differently: parts are
 then compiled as `register_jitable` compiles them, and kernels by every process anew. That takes longer and
 changes no result. The names are the same in numba 0.61 to 0.68.
+
+In numba's words *lowering* is the pass that makes LLVM code of a function, and a *library* is what holds that
+code. `kernels` hands a *kernel* and its *parts* to the compilers here, which do all that numba does, and only
+lower into other libraries. A compiler lives for one function; nothing here outlives it. What may change
+freely is when code is optimised. Two things have to stay: a kernel's name in machine code is unique in all
+processes (`number_apart`), and nothing else of it is visible (`KernelLibrary`). On them rests that code of
+several processes can be loaded together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""Kernels and the functions that they call: how they are compiled, called and held."""
+"""Kernels and the functions that they call: how they are compiled, called and held.
+
+A *kernel* (`compiled`) is a function that Python calls and that numba compiles, with all *parts* that it
+calls (`kernel_part`, `inlined`, `uncounted`), into one piece of machine code. In a checkout `CONTRIBUTING.md`
+has all these words in a table.
+
+Kernels are declared while modules are imported. Nothing is compiled then. numba's dispatcher of a kernel
+holds its code, one piece for each choice of types, and only ever gets more of it. The marks that decorators
+leave on a function (`optimised`, `counted`, `error_model`, `compiled_as`) are written once, and read by
+`ingredients`: a kernel is compiled anew when they change.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,13 @@ A model may be silent in a round. Then it learns nothing, and in the mixtures it
 answer of the others together (specialists). So the bound holds for the rounds in which a model speaks
 (docs/theory.md, Theorem 17g). If all are silent, the share of ones so far is the answer.
 
+`advise` answers a question and leaves its ticket at the front of the state; `take_in` learns the outcome of
+the round whose ticket is there; `write_weights` only reads. Whoever asks again in between keeps a copy of the
+ticket. The ticket has those of the models, so `take_in` puts each into its model's state by itself. Of the
+shared part `take_in` changes losses, tracking weights and the stack, and `advise` only counts the event and
+writes what is scratch: the weights of the last stage, the logits and the gains. Wrappers keep these states in
+pickles.
+
 References
 ----------
 Vovk (1990, 1998), Herbster and Warmuth (1998), see `mixing`. Freund, Schapire, Singer and Warmuth (1997),

@@ -9,6 +9,15 @@ rho is estimated from the residuals of the batches of outcomes so far, with the 
 outcome less the present answer of the fastest curve. Against the given answers, the outcomes of a model that
 is wrong in one direction would look like one observation.
 
+An account is a stretch of a steering state (`binary`, `vector`), which alone calls these functions. When a
+forecast is asked for, they call `begin_batch` once, and `asked_for` after they have counted the forecast.
+When an outcome is learnt, they call `take_note`, once for each class, and then `parts_learnt`, once. These
+three write; `asked_for` and `likeness` only read.
+
+What always holds between two calls: RUN counts the outcomes learnt since a forecast was last asked for, and
+the sums of residuals are over just these. So all of them are 0 after `begin_batch`. ALIKE and ALIKE_AT_MOST
+are sums over the batches before, of more than one outcome each.
+
 References
 ----------
 Kish (1965), Survey Sampling (the design effect). Joulani, Gyorgy and Szepesvari (2013), online learning under
@@ -48,8 +57,8 @@ def account_size(k: int) -> int:
 def asked_for(state: Any, at: int, rounds: float, events: float) -> float:
     """How many forecasts were asked for, among so many events of which `rounds` were outcomes.
 
-    As long as all outcomes came in time it is one more than the outcomes: asking again gives the same
-    forecast.
+    As long as all outcomes came in time it is one more than the outcomes. Then who asks twice before an
+    outcome must get the same forecast twice, so the second question does not count.
     """
     if rounds == 0.0 or state[at + WAS_LATE] > 0.0:
         return events - rounds
@@ -77,7 +86,7 @@ def likeness(state: Any, at: int, k: int) -> tuple[float, float]:
     """How alike the residuals of this batch are: two numbers; sums of both over batches have rho as ratio.
 
     The first is the squared sum of the residuals less the sum of their squares, per outcome. The second is
-    what the first would be if all outcomes of the batch were one observation. Nothing is changed.
+    what the first would be if all outcomes of the batch were one observation.
     """
     total, run = 0.0, state[at + RUN]
     for c in range(k):

@@ -13,6 +13,12 @@ With labels in time, the sum of T Brier scores (squared errors, a sum over the c
 vectors themselves by at most ln T + 1.1, and that of each other answer by ln 6 more (docs/theory.md, Theorem
 17e). Time and memory are proportional to k.
 
+A state is written as one of `binary` is: `steer` answers a question and leaves its ticket at the front, and
+`learn` takes in the label of the round whose ticket is there. Whoever asks again in between keeps a copy of
+the ticket. `with_classes` and `ticket_with_classes` make longer copies, when a class is met; tickets must
+have as many classes as the state when they are put back. Whoever changes the fields, or the order of the
+parts, raises STATE_FORMAT.
+
 References
 ----------
 Vovk and Zhdanov (2009), prediction with expert advice for the Brier game. Guo et al. (2017), temperature. The

@@ -1,4 +1,15 @@
-"""Forecasts whose label does not come in time: given up, or settled by what silence means."""
+"""Forecasts whose label does not come in time: given up, or settled by what silence means.
+
+Time passes when a wrapper is asked: `_let_expire` sets the clock `now` to the moment of the features, never
+back, and settles or gives up every forecast that has waited for longer than `Patience.after`, the oldest
+first. Nothing expires in between. Where silence has no meaning, a label settles its forecast at once, as
+without expiry. Where it has one (`_keeps_labels`), a label is kept with its forecast until that is due: else
+early labels, which are all of one kind, would be learnt before the silence of others.
+
+What always holds between two calls: `since` never falls from one waiting forecast to the next, so the first
+one is due first. A forecast whose label is kept still waits, but is found by its token or its features no
+longer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,19 @@
-"""Rounds: a forecast is given, waits for its label if that is late, and is settled by it."""
+"""Rounds: a forecast is given, waits for its label if that is late, and is settled by it.
+
+A forecast goes through these states:
+
+    open      it was asked for last: `_features` has what it was asked for, and the subclass has the forecast
+    waiting   another one was asked for since: it was put aside (`_put_aside`), and `_waiting` has it
+    settled   its label has come, or what silence means: charged, and counted in `n_rounds`
+    given up  withdrawn, expired without a label, or pushed out by more than `most_waiting`: never charged
+
+At most one is open. A label that settles a waiting one has it brought back first (`_bring_back`), so that a
+subclass charges the round that is in its own place, and no other. An answer that names no probability opens a
+round with nothing to settle (`_is_empty`).
+
+For a label the order is: the label is read and may be refused; the model learns; the forecast is taken from
+where it waits, and settled. Whatever is refused, or raised by the model, comes before anything has changed.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +65,9 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
     that waits, which is put back in its place before (`_bring_back`). A token stands for the features of its
     round. A subclass calls `_open` before it forecasts; it says how a round is charged (`_settle`), taken
     out to wait (`_take`) and put back (`_present`).
+
+    The fields here are written here and in `expiry`. A subclass writes two of them, when it is asked:
+    `_is_empty`, and `_here` if it keeps its forecast there.
     """
 
     # of the class until they are needed: with more than 30 attributes each instance takes much more room

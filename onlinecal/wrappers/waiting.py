@@ -1,4 +1,17 @@
-"""Forecasts that wait for their labels: found by their tokens, or by the features that they were made for."""
+"""Forecasts that wait for their labels: found by their tokens, or by the features that they were made for.
+
+A forecast gets a *place*, a number that no other gets, when it begins to wait (`add`), and loses it when its
+label has come (`remove`) or when it is given up (`take_oldest`). `LateRounds` and its subclasses alone call
+these; `find` and `how_many` only read.
+
+What always holds between two calls: `_waiting` has the forecasts in the order in which they began to wait.
+Those without a token are in `_by_features`, too, under the key of their features, the oldest first, unless
+their label is kept (`expiry`); no list there is empty. For one with a token `_open` has the place under its
+serial number. There None means that the token is open and its forecast does not wait: it is that of the
+present round, it was given up, or its label is kept.
+
+Copies and pickles of a wrapper hold all of this.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +25,9 @@ from onlinecal.forecasters.tokens import OpenForecasts
 
 
 class NOTHING:
-    """Stands for features while no round is open, and for no label.
+    """A sentinel that survives copies and pickles: no features, while no round is open, or no label.
 
-    It is a class, since copying and unpickling give the class itself back.
+    It is a class and not an object, since copying and unpickling give the class itself back.
     """
 
 
@@ -96,7 +109,7 @@ class WaitingForecasts(OpenForecasts):
         return places[-1 if last else 0] if places else None
 
     def _lose(self, key: Hashable, last: bool = False) -> None:
-        """Find what `_place_of` finds no longer."""
+        """Forget where a forecast waits, which `_place_of` would find by this key."""
         if isinstance(key, self._kind):
             if key.serial in self._open:
                 self._open[key.serial] = None

@@ -17,6 +17,11 @@ class Plan:
     """The strategies of one wrapper: as labels appear, another one may take over.
 
     A round belongs to the strategy that forecast it, also if it is settled later.
+
+    `current` is the strategy that will be asked next. `note_labels` writes it, which the wrapper calls when a
+    label was met for the first time. `here` is the strategy whose round is settled next. The wrapper sets it
+    to `current` when it asks, `ask_certain` and `present` set it to another one. `strategies` keeps all that
+    have played, since their bounds add up; only where labels are declared there is one alone from the start.
     """
 
     def __init__(self, settings: Settings, strategy: StrategyName) -> None:

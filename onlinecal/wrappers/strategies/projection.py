@@ -1,4 +1,15 @@
-"""Calibrated forecasts of one event: a model's probability is steered, and moved to a calibrated one."""
+"""Calibrated forecasts of one event: a model's probability is steered, and moved to a calibrated one.
+
+A round is `ask`, perhaps `give`, and `settle`. The steering state has the ticket of one round at its front,
+that of the last `ask` or `present`. So a round that waits while others are asked for is taken out by
+`ticket`, and put back by `present` before it is settled.
+
+What always holds between two calls: `_table` and `_hint` belong to the ticket at the front (after
+`learn_alone` there is none), and `tables` has one forecaster for each bucket, by its place. A bucket that was
+halved keeps its place, and settles what was asked of it. The machine writes the table's memory and the state
+together (`steering/binary.py`): so either both have the round, or neither has. The account at the state's
+end, FARTHER and AWAY, is written by `settle`, `book` and `surprise`.
+"""
 
 from __future__ import annotations
 

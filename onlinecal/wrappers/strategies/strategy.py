@@ -69,7 +69,13 @@ class Settings(NamedTuple):
 class Strategy(ABC):
     """Forecasts events of a round, each by a projection, and answers with a distribution of the labels.
 
-    A round is opened by `ask`; it is settled next, or taken out to wait and presented again before it is.
+    A round is opened by `ask`; it is settled next, or taken out to wait (`take`) and put back (`present`)
+    before it is settled.
+
+    `ask` and `present` write `asked` and `events`, which say what the round that is here forecasts; `settle`
+    reads them. (`Binary` fixes them once two labels are known.) `projections` has all that were ever made, by
+    event. What a stream has taught is in the projections and in `steering`, which the strategies of one
+    wrapper share.
     """
 
     name: ClassVar[str]

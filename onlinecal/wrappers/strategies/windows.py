@@ -6,7 +6,10 @@ from collections import deque
 
 
 class Moments:
-    """The window's length, and the number of the round that is settled now; a wrapper's parts share one."""
+    """The window's length, and the number of the round that is settled now; a wrapper's parts share one.
+
+    The wrapper writes `now` before it settles a round. All others only read.
+    """
 
     def __init__(self, window: int) -> None:
         self.window = window
