@@ -13,6 +13,12 @@ not been paid out yet counts as evidence, too: it is a bet that forecasts are ri
 
 After each round the sum of all detectors is `statistic`, which raises the alarm, and the sum of all funds is
 `e_value`. No account is negative. docs/theory-alarms.md proves what follows for calibrated forecasts.
+
+The state is written by `update` and `replay` alone, a round at a time: `start_over`, if the round before
+raised an alarm, then `add_round`. So right behind an alarm the state is still the one that raised it, and
+`finding` can say why. What always holds between two rounds: STATISTIC and E_VALUE are the sums of the groups'
+sums, and no number is negative. The sums of a group are as of the last round that concerned it. Pickles keep
+the state as it is; nothing else does.
 """
 
 from __future__ import annotations

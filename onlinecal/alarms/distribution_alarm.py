@@ -6,6 +6,10 @@ distribution of the PIT, with the distribution function G: what is staked on it 
 G(u))/(v - u), and where u = v by the limit of that. If the chances are those of the target, given the past,
 this factor has mean 1. The bets are those of `calibration_alarm`: the shifts and stretches of a probability
 are distribution functions. Each has a detector, as there, and all are made in every round.
+
+`update` alone writes, and only once the round was found to be sound. The state is a list a bet: `_detectors`,
+the money; `_products`, the product of its factors from the round in `_grows_since` up to now. After an alarm
+it stays as it was until the next round begins anew, so that `direction` can say why.
 """
 
 from __future__ import annotations

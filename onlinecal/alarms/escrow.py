@@ -11,6 +11,12 @@ put aside as a whole: D_b gets what it has brought only if the other outcome com
 docs/theory-alarms.md bounds the rate of false alarms, whatever outcomes tell of each other.
 
 Factors use +, -, *, / and square roots alone, which IEEE 754 rounds alike on every machine.
+
+`stake` is called once when a forecast is made, and `pay` once when its outcome is known, with the stakes that
+`stake` wrote and the same forecast; other forecasts may come in between. Both write `money`, N_BETS numbers
+from `start` on, of which none is ever negative; `evidence` and `strongest` only read.
+`engine/watch/account.py` has this money in each key's account, and empties it after an alarm. Both are kept
+in ledgers, so the order of the bets is part of STATE_FORMAT.
 """
 
 from __future__ import annotations

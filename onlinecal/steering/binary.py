@@ -11,11 +11,11 @@ were given.
 With outcomes in time, the sum of T squared errors exceeds that of the probabilities themselves by at most
 ln(T + 6) + ln(1 + T/99)/2, and that of each other answer by ln(7)/2 more (docs/theory.md, Theorem 17c).
 
-A *state* is one flat array (STATE). `steer` answers a question: it writes the ticket at the front, and counts
-the event. `learn` takes in the outcome of the round whose ticket is at the front, and writes everything
-behind it. Other questions may come in between. Then whoever asks keeps copies of tickets, and puts one back
-before `learn`: `Projection.present`, `trust.take_in`, `combining.take_in`. In a state behind a machine, `ask`
-and `settle` of `rounds_of` do both, with the machine's round.
+A *state* is one flat array (STATE). `steer` answers a question: it writes the answers into the ticket at the
+front, and counts the event. `learn` takes in the outcome of the round whose ticket is at the front, and
+writes everything behind it. Other questions may come in between. Then whoever asks keeps copies of tickets,
+and puts one back before `learn`: `Projection.present`, `trust.take_in`, `combining.take_in`. In a state
+behind a machine, `ask` and `settle` of `rounds_of` do both, with the machine's round.
 
 What always holds between two calls: EVENTS is ROUNDS and the forecasts asked for; the weights of each mixture
 add up to 1, but for rounding; and FEATURES and KNOTS hold nothing that is read again. Wrappers keep states in

@@ -1,6 +1,10 @@
 """The files of ledgers: errors in words, the lock of the one writer, and new files.
 
 A new file gets its name when it is complete and on disk, and never replaces another one unasked.
+
+The one state here is a `WriterLock`: the descriptor of a locked file beside the ledger. The ledger takes it
+before it opens its file, calls `keep` before each commit, and `release` when it closes. All locks of this
+process are in `_held`, so that a forked child forgets them: the lock stays with the parent.
 """
 
 from __future__ import annotations

@@ -2,6 +2,15 @@
 
 All changes of a batch are one transaction; when `commit` returns they are on disk. One process may write,
 which a lock ensures that ends with the process. Any number of processes may read.
+
+An engine writes by `commit` alone, but for the configuration (`write_about`, at its start). Archiving,
+repairing and copying write tables by their own statements, inside a `transaction`. All else here reads.
+
+What always holds in the file, after every commit: events are numbered without gaps, over queries and closings
+together, from the first that was not archived on, and never change; a state holds all events of its key up to
+its number; and no key's state lacks an event up to `tail`. So a start replays the log behind `tail`, and
+nothing before. `_about` is what the table `about` is known to hold, or empty. `schema.py` has the tables,
+which are a saved format.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """Replaying the log: it brings keys up to date at a start, and checks what is written of a key.
 
 The configuration of a ledger is read here, too, since events are played by it.
+
+`catch_up` and `replay` change the book that they get, and nothing else; only `agreed_config` writes to the
+ledger, once, when it is new or its bounds have changed. A replay is sound because a key's answers depend on
+its events and their order alone. So it compares every answer with the one that was given, and stops at the
+first that differs.
 """
 
 from __future__ import annotations

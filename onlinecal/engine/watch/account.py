@@ -3,6 +3,15 @@
 The account is one flat array, which compiled code updates without the C library, so that every machine comes
 to the same bits. Forecasts and hints have an alarm each (`onlinecal.alarms.escrow`). The stakes on a forecast
 and those on its hint, behind them, are one array.
+
+For a round `ask` is called when its forecast is made, if there are alarms, and `settle` when its outcome is
+known; a round without an outcome has its stakes given back by `settle_bets`. Only these write: `play` of
+binary keys calls them (`keys/playing.py`), and `KeyWatch` of keys of several classes. A key's scores and
+alarms are read from here.
+
+An account only has sums over settled rounds and the money of bets, so it does not depend on how events were
+cut into batches. States in ledgers hold it as it is: whoever changes the order of its numbers raises
+STATE_FORMAT. The order of figures, behind BOUNDS, may change freely, since they are never saved.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 The logger is `onlinecal.engine`: alarms are warnings, refusals are information. A message of the same kind is
 written a few times a minute at most; the next one says how many were left out.
+
+Two objects have a state. `Activity` counts what an engine has done since its start; the engine alone writes
+it, after each commit. `RateLimit` remembers what was written lately. All else are answers, which never
+change. Prometheus and the page read the fields of `Overview` by name.
 """
 
 from __future__ import annotations

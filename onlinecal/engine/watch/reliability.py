@@ -1,4 +1,10 @@
-"""Reliability of all keys together: how often outcomes came, by bins of forecasts."""
+"""Reliability of all keys together: how often outcomes came, by bins of forecasts.
+
+The book counts: when keys have played, it calls `add_events` and `add`, once for each batch. All others read.
+`is_written` is False from then on until `dump`, which is called for a commit. If that commit fails, the
+engine begins again with what the ledger has. What `dump` makes is saved in the ledger: BINS and the order of
+the axes are part of STATE_FORMAT.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,14 @@
 
 What is summed of a key is a row of floats, its *figures*. Sums are exact, in units of 2^-60: so the old
 figures of a key can be subtracted again, and the order in which keys are counted does not matter.
+
+The book tells of changes: `loaded`, `touched`, `dropped`. The engine makes `Totals` at the first request, and
+asks. What always holds between two calls: `_sums` are over all keys, each with the figures that were last
+counted of it; for a key in memory these are in `_rows`, by its first lane, and it is in `_stale` if it has
+had events since. Each question but `oldest` begins with `_catch_up`, which counts the stale keys anew.
+`_cold` has those keys not in memory that may be among the largest.
+
+Nothing here is saved: a new engine counts anew, so everything may change freely.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Compiled entry points of a forecaster: one event, or a whole stream, in one call."""
+"""Compiled entry points of a forecaster: one event, or a whole stream, in one call.
+
+A machine has no state: its entry points play on memories that others keep. None of them changes anything if
+it finds no room. It then returns NO_ROOM, or from a replay the round that it has reached, and the caller
+makes the memory longer (`enlarged`) and calls again. FORMAT numbers, by which a memory finds its machine, are
+saved with it, so a grid keeps its number.
+"""
 
 from __future__ import annotations
 

@@ -14,6 +14,12 @@ bias: 0 accepts 0 and 1 accepts 1, so that every search ends. After each charge 
 - BELOW and ABOVE are what `find` gives for its ends: the indices of the first pairs not below them. An end
   that was never charged has no pair there.
 - SPREAD is the sum of the sizes of all biases, and ORPHANED that of `owed`, over all pairs.
+- BASE is the step of the base grid. WISH stays the level's step up to the round LIMIT, unless a new point is
+  charged.
+
+`charge`, `charge_inside` and `note_late` write, and nothing else does. TUNED, PRICE and the units stay as
+they were made, but for SHARED_BIT, which `refined` sets. The slack (HIGH, LOW, BIAS_BOUND, PACE) changes in
+`add_slack` alone, and only grows.
 
 *The accounts* say which level a grid may play on: what finer grids save and what they owe. Let c bound a
 point's bias and d/m the distance from the report to the charged point. The *base* grid of round t is the

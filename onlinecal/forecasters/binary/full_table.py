@@ -5,8 +5,14 @@ LOW and TILT are: a point accepts 0 iff its sum is at most HIGH, and 1 iff it is
 O(1), for two reasons. The cell that is valid now is known, so that nothing has to be searched. And a charge
 changes the label of one point alone, so that the cell which is valid next is the same one or its neighbour.
 
-Invariant: the current cell, from LOWER to LOWER + STEP, is valid: its lower end accepts 0 and its upper end
-accepts 1. BELOW is the index of the pair of its lower end.
+Invariant, between two rounds: the current cell, from LOWER to LOWER + STEP, is valid: its lower end accepts 0
+and its upper end accepts 1. BELOW is the index of the pair of its lower end. (A replay with a guide puts that
+off to its end, see `guided_uniform`.)
+
+A charge is `change_bias`, `count_round`, `first_to_try` and `make_valid`, in this order; the grid adds its
+own account. Only these write: the first the table and SPREAD, the second ROUNDS, MOVED and LAST_MIDDLE, the
+last the current cell. SHARED and the points are written when a memory is made or `refined`, and points on
+nested grids when cells are halved.
 
 Without hints labels are sorted, too: all points left of the current cell accept 0, and all right of it accept
 1. Only hints and late labels disturb that order, since then a round may be charged in another cell than the

@@ -1,6 +1,12 @@
 """Replays with hints on dyadic grids, with a guide of `marks` beside the memory.
 
 The guide has marks of the cells of a few steps at a time, in slots, and the pairs of the points of one step.
+
+A replay is `new_guide`, then `propose` and `charge` for each round, and `leave` at the end. What always holds
+between two rounds: a slot whose SLOT_SHIFTS names a step has the marks of all its cells, as the memory is
+now; and if PAIRS_SHIFT names a step, the places behind PAIR_PLACES are the first pairs not below its points.
+`propose` fills a slot when it first needs it (`renew`); `charge` keeps both up to date. A guide is never
+saved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Replays with hints on a uniform grid, with a guide of `marks` beside the memory."""
+"""Replays with hints on a uniform grid, with a guide of `marks` beside the memory.
+
+A replay is `new_guide`, then `propose` and `charge` for each round, and `leave` at the end. The first
+`propose` writes all marks; from then on they are those of the memory after each `charge`. `charge` does not
+look for a valid current cell, which rounds with hints do not need: LOWER and BELOW are those of some cell
+until `leave`.
+"""
 
 from __future__ import annotations
 

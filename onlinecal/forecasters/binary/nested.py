@@ -4,6 +4,10 @@ The grid of stage s has 2^s cells. LIMIT says how many rounds it serves; then ev
 where the next grid has a point. Points of one grid are points of the next, so the table survives. Otherwise a
 round is that of `graded`.
 
+STAGE and LIMIT change in `charge` and `charge_inside` alone, by `halve`, once the round that LIMIT names has
+been charged. The current cell is then made valid on the next grid. So between two rounds the grid is that of
+the coming round.
+
 The promise after t rounds adds up lambda of each stage over its rounds, the bounds on biases, and what a
 change of kappa costs at each division (docs/theory.md, Theorem 11a; with shares 26a). No window is promised.
 """

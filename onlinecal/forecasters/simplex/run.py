@@ -6,6 +6,15 @@ rounding.
 
 Invariants: `numbers` has the classes that the memory is for, in its order; the window's table, if there is
 one, is that of the memory; and the grid is that of the coming round, or `grow` makes it so before the round.
+
+A round is `note_late` with the number of other open forecasts, `announce`, and when the label is known
+`observe`, which calls `divide` for the first soft label, `meet` for new classes, and `settle`. `meet`,
+`divide`, `grow` and `note_late` may put another memory in place of the old one; so nobody keeps it from call
+to call. What is refused raises before anything has changed.
+
+The account of the past (`past`, `since`, `newcomers`, `grids`) is written by `meet` and `note_late`.
+Guarantees follow from it, so it is saved with the memory, by pickles and by the engine
+(`engine/keys/simplex_lanes.py`).
 """
 
 from __future__ import annotations

@@ -36,6 +36,19 @@ BALANCE, in units of MOVED, rises by the distance of the farthest vertex on the 
 distance. It falls by what the charge adds to the bias of an *orphan*, a point off the base grid. A round on a
 finer grid is played only while the balance covers whatever may come of it. The balance begins with an
 allowance (docs/theory-simplex.md, section 7).
+
+*Who writes.* `new_memory`, `rebuilt`, `enlarged` and `divided` make memories, and never change the one that
+they get. `SimplexRun` alone calls them, runs `make_ready` on what they made, and sets LIMIT, BASE and the
+slack, and BALANCE when these change. In a round only a charge (`rules`, by way of `book`) writes records,
+SPREAD, MOVED, BALANCE and ROUNDS, and STEP where it returns to the base grid; the search for a cell (`walk`)
+writes frames, anchor, point, regions and the three counts of its own work.
+
+*What always holds between two rounds*, once `make_ready` has run: the cell in the current frame is full,
+which means that its k vertices have all k labels. SPREAD is the sum of the sizes of all biases in the
+records. Each record has its slot. What is in the other two frames, in anchor and point, is not read again.
+
+Wrappers' pickles and the engine's ledger keep memories as they are, so whoever changes the order of the
+header's fields or of the parts raises STATE_FORMAT.
 """
 
 from __future__ import annotations

@@ -9,6 +9,11 @@ weight. Records keep their numbers, so the table knows nothing else of points. A
 the memory, so a round that leaves the window is subtracted exactly (docs/theory-simplex.md, section 15).
 
 Invariant: the sums in the header and the changes of biases are those of the charges in the ring.
+
+A charge of the memory is followed by `note` or `note_parts`, which write here, once `fits` has said that
+there is room. Where there is none, or the memory was rebuilt in other units, `SimplexRun` makes a new table
+(`refitted`) between two rounds. The table is saved with the memory that it belongs to, and cannot be made
+from that.
 """
 
 from __future__ import annotations
