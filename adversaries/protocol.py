@@ -25,6 +25,12 @@ with these arguments instead:
     forecast   the class probabilities just announced, float64, shape (k,); not to be changed
     rises      how much the forecaster's certificate would rise for each outcome, float64, shape (k,); zeros
                unless the phase is internal
+
+Who writes what: a step writes the state of its phase, and nothing else. `Adversary` keeps the states before
+round 0 (`_initial`), which never change. `outcome` plays on copies of its own (`_playing`), which `reset`
+makes anew; a driver gets other copies by `phases`. So a game by a driver and rounds by `outcome` do not
+disturb each other. The state of a step may be laid out anew at any time: it is never saved but in pickles.
+The order in which draws are used may not: equal seeds give equal outcomes.
 """
 
 from __future__ import annotations

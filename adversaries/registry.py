@@ -1,6 +1,11 @@
 """The catalogues of adversaries of two classes, and of several: from names and spec strings to players.
 
 The library's own entries are fixed; `register` adds kinds of one's own to the catalogue of two classes.
+
+The two catalogues are the one state here. They are filled while modules are imported, from the lists that
+steps were entered in (`protocol.plays`), and only `register` adds to one later. A `Kind` never changes, and
+an adversary that was made does not look at the catalogue any more. Names and parameters are written into
+specs and results of sweeps.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Sequences that are fixed beforehand: recorded streams, misleading hints, all outcomes of a short game.
 
 The specs `file:path=...` and `river:name=...` play recorded streams in sweeps, two-phase games and mixtures;
-the times of a stream are left out there. A `Stream` never changes.
+the times of a stream are left out there. A `Stream` never changes, and nor does the state of the adversary
+that plays it: it is the list of the outcomes, and the round says which one comes.
 """
 
 from __future__ import annotations

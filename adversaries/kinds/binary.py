@@ -13,6 +13,10 @@ calibration. No bound that holds for every sequence can exclude them. The step w
 largest rise that can follow either outcome within `Phase.depth` rounds, and chooses the larger one. The work
 of computing the rises doubles with every round of depth.
 
+Each step's docstring says what its state has, in order: first the parameters, in the order in which they are
+declared (unless an `initial` function says otherwise), and behind them what the step remembers. Only the step
+itself writes that. The states are not saved but in pickles of adversaries.
+
 References
 ----------
 Qiao and Valiant (2021). Stronger calibration lower bounds via sidestepping. STOC 2021, 456-466.

@@ -1,4 +1,9 @@
-"""Adversaries made of two others: one plays first and the other takes over, or a coin decides each round."""
+"""Adversaries made of two others: one plays first and the other takes over, or a coin decides each round.
+
+An adversary that plays first has phases of its own, and so has the one that takes over: each keeps its state.
+A mixture is one phase, whose state is the two states one behind the other; each player writes its own part. A
+mixture is compiled once for each pair of steps (`mixture_step`), which stays in memory for the whole process.
+"""
 
 from __future__ import annotations
 

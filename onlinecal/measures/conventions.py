@@ -3,6 +3,11 @@
 Packages differ in where bins are cut, which end belongs to a bin, what becomes of 0 and 1, how classes are
 put together, and in the precision of the numbers. A `Convention` says so of one package at one version.
 `tests/peers` runs the packages and compares; docs/in-their-numbers.md has the table.
+
+Nothing here has a state. A *binning* sorts forecasts into bins. Its `intervals` is one of the functions
+below, from a number of bins B to their lower and upper ends, each of shape (B,), or of another length where
+the package makes more bins or fewer. An entry of CONVENTIONS may change only with the version of its package,
+and with the figures that `tests/peers` has of it.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from onlinecal.catalogue import did_you_mean
 from onlinecal.validation import check_count
 
 Intervals: TypeAlias = Callable[[int], tuple[Floats, Floats]]
-"""Of a number of bins: their lower and upper ends."""
+"""A function from a number of bins to their lower and upper ends."""
 
 
 def between(cuts: Floats) -> tuple[Floats, Floats]:
@@ -32,7 +37,7 @@ def whole_fractions(n_bins: int) -> tuple[Floats, Floats]:
 
 
 def from_minus_infinity(n_bins: int) -> tuple[Floats, Floats]:
-    """The same cuts where the upper end belongs to a bin; the first one has the forecasts of 0, too."""
+    """Cuts at i/B, where the upper end belongs to a bin; the first bin also has the forecasts of 0."""
     return between(np.append(-np.inf, np.arange(1, n_bins + 1) / n_bins))
 
 
@@ -44,7 +49,7 @@ def numpy_steps(n_bins: int) -> tuple[Floats, Floats]:
 
 
 def numpy_steps_above_zero(n_bins: int) -> tuple[Floats, Floats]:
-    """The same, where the upper end belongs to a bin: forecasts of 0 are in none."""
+    """Cuts of `numpy.linspace`, where the upper end belongs to a bin, and forecasts of 0 are in none."""
     return between(np.linspace(0.0, 1.0, n_bins + 1))
 
 
@@ -54,7 +59,10 @@ def numpy_steps_a_little_wider(n_bins: int) -> tuple[Floats, Floats]:
 
 
 def numpy_edges(edges: int) -> tuple[Floats, Floats]:
-    """The number is that of edges, so there is one bin less, and another one for forecasts of exactly 0."""
+    """Cuts of `numpy.linspace`, of which the number says how many there are: that makes one bin less.
+
+    Forecasts of exactly 0 have a bin of their own.
+    """
     if edges < 2:
         raise ValueError(f"n_bins must be at least 2 where edges are counted, as mapie does, got {edges}")
     return between(np.append(-np.inf, np.linspace(0.0, 1.0, edges)))
@@ -63,7 +71,8 @@ def numpy_edges(edges: int) -> tuple[Floats, Floats]:
 def torch_steps(n_bins: int) -> tuple[Floats, Floats]:
     """Cuts of `torch.linspace` in float32, stepped from both ends; 1 has a bin of its own.
 
-    Processors that multiply and add at once round once, as is done here by way of float64.
+    Torch's code multiplies and adds in one instruction, which rounds once. Here the two are done in float64,
+    and then rounded to float32, once, too.
     """
     place, step = np.arange(n_bins + 1), np.float64(np.float32(1.0) / np.float32(n_bins))
     cuts = np.where(place < (n_bins + 1) // 2, place * step, 1.0 - (n_bins - place) * step)
@@ -71,7 +80,10 @@ def torch_steps(n_bins: int) -> tuple[Floats, Floats]:
 
 
 def widths_added_up(n_bins: int) -> tuple[Floats, Floats]:
-    """Upper ends of `numpy.arange`, lower ones a width below: a forecast at an end is in one, two or none."""
+    """Upper ends of `numpy.arange`, and lower ends one width below.
+
+    Both are rounded, so a forecast at an end may be in one bin, in two or in none.
+    """
     width = 1.0 / n_bins
     upper = np.arange(width, 1.0 + width, width)
     lower = upper - width
@@ -79,11 +91,11 @@ def widths_added_up(n_bins: int) -> tuple[Floats, Floats]:
 
 
 def divided_by_width(n_bins: int) -> tuple[Floats, Floats]:
-    """Bin i has the forecasts whose quotient by the width is i, cut to a whole number: 1 may have its own."""
+    """Bin i has the forecasts whose quotient by the width, rounded down, is i; 1 may have its own bin."""
     width = 1.0 / n_bins
     place = np.arange(int(1.0 / width) + 1)
     cuts = place * width
-    # the least number whose rounded quotient is i lies within a few last bits
+    # a lower end is the least number whose rounded quotient is i; it lies within a few last bits of i * width
     for _ in range(4):
         lower = np.nextafter(cuts, -1.0)
         cuts = np.where((lower >= 0.0) & (lower / width >= place), lower, cuts)
@@ -116,7 +128,11 @@ class Binning(NamedTuple):
         return forecasts.astype(self.dtype).astype(np.float64)
 
     def members(self, values: Floats, n_bins: int) -> tuple[Ints, Ints]:
-        """Of increasing values (K,): the places of those in bins, and beside each its bin."""
+        """The places of those of the increasing `values`, shape (K,), that are in bins, and each one's bin.
+
+        Both arrays have the same length. A value that is in no bin has no place there, and one that is in two
+        bins has its place twice.
+        """
         values, side = self.rounded(values), self.closed
         first, last = (np.searchsorted(values, ends, side=side) for ends in self.intervals(n_bins))
         sizes = np.maximum(last - first, 0)
@@ -126,6 +142,7 @@ class Binning(NamedTuple):
 
 
 OURS = Binning(whole_fractions)
+"""The bins that are taken where no convention is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +255,6 @@ def chosen(name: str | None, kind: Kind, n_bins: int | None) -> Chosen:
     convention = convention_of(name)
     binning: Binning | None = getattr(convention, kind)
     if binning is None:
-        able = ", ".join(one for one, other in CONVENTIONS.items() if getattr(other, kind))
+        able = ", ".join(package for package, other in CONVENTIONS.items() if getattr(other, kind))
         raise ValueError(f"convention={name!r} has no such error; of the packages that are known {able} have")
     return Chosen(binning, n_bins or convention.n_bins, convention)

@@ -1,7 +1,13 @@
 """Any river classifier, with probabilities calibrated inside groups of rounds, and certificates by group.
 
 An atom is a set of rounds with the same membership in all groups. Forecasts come from one forecaster for each
-atom, or from a table that all groups share.
+atom (`AtomForecaster`), or from a table that all groups share (`SharedForecaster`). Both are driven in the
+same way by the wrapper alone: `note_late`, `ask`, and with the ticket that it returned `settle`, in any
+order. A ticket has all that settling needs; nothing here refers to it.
+
+What always holds between two calls: a group's certificate is a sum over all forecasters, and over the rounds
+in `_counted`, of which no forecaster was charged. Of a shared table, every group has as many biases as the
+grid has points, whole numbers in units of 1/`scale`.
 """
 
 from __future__ import annotations
@@ -35,14 +41,17 @@ Groups = Mapping[str, Callable[[Any], Any]] | Sequence[str]
 
 
 class Account(NamedTuple):
-    """Of a group: settled rounds, and as sums over these its certificate and what that cannot exceed."""
+    """What is shown of a group: how many rounds it settled, and over these, as sums, its two bounds.
+
+    `certificate` bounds the distance to calibration, and `guarantee` bounds the certificate.
+    """
 
     rounds: int = 0
     certificate: float = 0
     guarantee: float = 0
 
     def plus(self, other: Account) -> Account:
-        """Of the rounds of both."""
+        """The account of the rounds of both."""
         return Account(*map(add, self, other))
 
 
@@ -90,7 +99,7 @@ class AtomForecaster:
         atom.settle(outcome)
 
     def learn_alone(self, members: Members, raw: float, outcome: int) -> None:
-        """Learn to steer from a model's probability that nobody was given; an atom without any is left."""
+        """Learn to steer from a model's probability that nobody was given; an unknown atom learns nothing."""
         if members in self.atoms:
             self.atoms[members].learn_alone(raw, outcome)
 
@@ -100,7 +109,7 @@ class AtomForecaster:
             atom.note_late(others)
 
     def accounts(self) -> dict[str, Account]:
-        """By group."""
+        """The account of each group, by name: the sum over its atoms."""
         sums = {EVERYONE: Account()}
         for members, atom in self.atoms.items():
             own = atom.tables[0].n_rounds, atom.certificate, atom.guarantee
@@ -140,13 +149,16 @@ class SharedForecaster(Restored):
         self.growth = slack * slack if slack <= 1.0 else 2.0 * slack - 1.0
         """w: how much the sum of squared biases can grow per round and group."""
         self.scale = 1
+        """The number of cells."""
         self._fixed = horizon is not None
         if horizon is not None:
             best = 4.0 * self._reach**2 * horizon / (self.growth * (most_groups + 1))
             self.scale = max(math.ceil(best ** (1.0 / 3.0) - 1e-9), 1)
         self.groups = {EVERYONE: SharedGroup([0] * (self.scale + 1))}
         self._overlap = 0
+        """The sum over rounds of how many groups they belong to, K."""
         self._square = 0.0
+        """A bound on the sum of all squared biases."""
         self._steering = new_steering()
 
     def ask(self, members: Members, raw: float) -> GroupTicket:
@@ -190,7 +202,7 @@ class SharedForecaster(Restored):
         """Nothing to note: `settle` sees for itself which labels came too late for their cell."""
 
     def accounts(self) -> dict[str, Account]:
-        """By group."""
+        """The account of each group, by name."""
         biases, m = math.sqrt(self._square * (self.scale - 1)), self.scale
         return {
             name: Account(group.rounds, group.moved + sum(map(abs, group.biases)) / m, group.reserve + biases)
@@ -348,7 +360,11 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         self._forecasters: dict[Label, AtomForecaster | SharedForecaster] = {}
         """By the label that is forecast: which one that is may change with the first labels."""
         self._counted: dict[str, Account] = {EVERYONE: Account()}
-        """By group: rounds that no forecaster was asked about, since a single label was known, or in vain."""
+        """By group: rounds of which no forecaster was charged.
+
+        In some a single label was known, so that no forecaster was asked. In others one was, and the label
+        that came was not among those of the answer.
+        """
 
     def _forecaster(self, event: Label) -> AtomForecaster | SharedForecaster:
         forecaster = self._forecasters.get(event)
@@ -423,7 +439,7 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         self.classifier.learn_one(x, y, **kwargs)
 
     def _accounts(self) -> dict[str, Account]:
-        """By group."""
+        """The account of each group, by name: over all forecasters, and over rounds without one."""
         sums = dict(self._counted)
         for forecaster in self._forecasters.values():
             for name, account in forecaster.accounts().items():

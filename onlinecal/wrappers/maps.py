@@ -1,4 +1,10 @@
-"""Maps from a model's probabilities to better ones, without a guarantee: learnt online, or fitted."""
+"""Maps from a model's probabilities to better ones, without a guarantee: learnt online, or fitted.
+
+`predict_proba_one` only reads (but for `LpCalibratedClassifier`, where it numbers the labels of an answer).
+All learning is in `learn_one`, in this order: the label is checked; the model is asked once more; it learns
+the label; and only then does the map learn, from what the model had said before. So a map learns from answers
+that were made before their labels, and what the model refuses changes nothing here.
+"""
 
 from __future__ import annotations
 
@@ -217,7 +223,12 @@ R = TypeVar("R")
 class Refitted(ClassifierWrapper, Generic[R]):
     """A wrapper that keeps what its recalibrator needs of each round, and fits it at doubling times.
 
-    Labels are numbered as they come, in outcomes or in answers: columns of the recalibrator's tables.
+    `learn_one` has a round kept (`_keep`), and has a fit made when `n_rounds` has reached `_next_fit`
+    (`recalibrate`). `recalibrator` is that of the last fit, and does not change between two fits.
+
+    Labels are numbered as they come, in outcomes or in answers: `_columns` are the columns of the
+    recalibrator's tables. A label keeps its number, and new ones come behind it. So the recalibrator of an
+    earlier fit knows the first columns.
     """
 
     def __init__(self, classifier: base.Classifier, first_fit: int) -> None:
@@ -244,7 +255,11 @@ class Refitted(ClassifierWrapper, Generic[R]):
             self.recalibrate()
 
     def _named(self, answer: Mapping[Label, float]) -> Answer:
-        """A model's answer by the labels of the stream, see `Labels.named`; once two came, if of booleans."""
+        """A model's answer by the labels of the stream.
+
+        An answer of booleans alone may mean labels of other names. Which ones is known once two labels came;
+        until then it stays as it is. All other answers are as `Labels.named` has them.
+        """
         if self._labels.pair is not None or not all(isinstance(plain(name), bool) for name in answer):
             answer = self._labels.named(answer)
         return {plain(label): p for label, p in answer.items()}
@@ -261,14 +276,17 @@ class Refitted(ClassifierWrapper, Generic[R]):
         return self.n_rounds
 
     def _meet(self, labels: Iterable[Label]) -> None:
-        """Number the labels that are new; False and True, which may stand for others, once one came."""
+        """Number the labels that are new.
+
+        False and True may stand for labels of other names, so they get no number before one of them came.
+        """
         are_sides = not any(isinstance(label, bool) for label in self._labels.known)
         for label in labels:
             if not (isinstance(label, bool) and are_sides):
                 self._columns.setdefault(label, len(self._columns))
 
     def _of_labels(self, said: Answer) -> Answer:
-        """What is said, without names that turned out to stand for other labels."""
+        """An answer without the names that turned out to stand for other labels."""
         labels = self._labels
         kept = {
             name: p for name, p in said.items() if name in labels.known or name in labels.named({name: p})
@@ -427,7 +445,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         table, numbers = self._table(answers), self._numbers(labels)
         warn_of(label_remarks(table, numbers, self._columns, "the labels kept"))
         with warnings.catch_warnings():
-            # the same, by numbers
+            # `fit` would say the same, with numbers in place of labels
             warnings.simplefilter("ignore", LabelWarning)
             self.recalibrator.fit(table, numbers)
         self.n_fits += 1

@@ -1,4 +1,11 @@
-"""Any river regressor: mean forecasts, or chances of thresholds, with a certified distance to calibration."""
+"""Any river regressor: mean forecasts, or chances of thresholds, with a certified distance to calibration.
+
+A round is opened when a forecast is asked for: each forecaster issues a token, and the tokens stand in
+`_here`. The round waits and comes back as `LateRounds` says. Its target settles every token, once
+(`_settle`), or every token is withdrawn (`_give_up`). So at any time each forecaster has the same number of
+open tokens, one for each round that is open or waits. What the model said is kept with them, since it says
+something else once it has learnt.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +51,7 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
         return self.regressor
 
     def _begin(self, x: Any) -> None:
-        """Open a round of these features; what was forecast of them before, and not settled, is given up."""
+        """Open a round of these features; if it is open already, its last forecast is given up."""
         self._open(x)
         if self._here is not None:
             self._give_up(self._here)
@@ -289,7 +296,9 @@ class CalibratedDistribution(RegressorWrapper):
         self.window = check_count(window, "window")
         self._moved = [0.0] * len(self.thresholds)
         self._latest: deque[float] = deque()
-        self._errors: list[float] = []  # the same in order
+        """The latest errors of the model's forecasts, at most `window`, as they came."""
+        self._errors: list[float] = []
+        """The same errors, sorted."""
 
     _asks = "predict_distribution_one"
 

@@ -3,6 +3,13 @@
 The loop never decides anything: the forecaster's rules and the adversary's step do. For adversaries that look
 ahead it computes how much the best continuation of a few rounds could raise the certificate.
 
+A round is: the forecaster announces, the adversary's step chooses the outcome, the round is written down, the
+forecaster settles. Of states there are two, the forecaster's memory, which its rules write, and the state of
+the phase, which the step writes. `play` keeps both; the loop gets them for up to ROUNDS_AT_A_TIME rounds, and
+stops before a round for which the memory has no room. Then `play` has the forecaster grow, and goes on with
+that round. So it does not matter for a game where the loop stops. A forecaster of two classes is changed by
+its game; an adversary, and the simplex class, are not.
+
 Players may also be plain Python objects. Then every round is played in the interpreter, which is slow. A
 plain adversary has a method `next(history)`, which returns the outcome of the coming round. A plain
 forecaster is a classifier of river: `predict_proba_one(x)` announces and `learn_one(x, y)` learns. Its

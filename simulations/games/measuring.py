@@ -1,4 +1,10 @@
-"""Measures of a single game: the errors of its forecasts, and the proven bounds that they have to keep."""
+"""Measures of a single game: the errors of its forecasts, and the proven bounds that they have to keep.
+
+Nothing here has a state: a game is played (`duel.play`), its arrays are measured, and what comes out is a
+line that never changes. The fields of `Measured` are kept in the JSON of a finished game by name, and are the
+columns of tables. The digest of a finished game depends on this code, so a changed measure has all games
+played again.
+"""
 
 from __future__ import annotations
 

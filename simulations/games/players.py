@@ -7,6 +7,10 @@ nothing is proven that holds in every game.
 A file of one's own calls `simulations.games.players.register` and `adversaries.register`. It becomes a module
 with a name that depends only on its path. So every process, today and tomorrow, finds the same functions in
 it, and loops that are compiled with them can be kept on disk.
+
+The catalogues are the one state here: they begin with the library's own families, which stay, and `register`
+adds to them, when a file is loaded. A `Player` never changes; it makes a fresh forecaster for each game.
+Names and settings are written into the results of sweeps, so a family that is renamed is another one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,12 @@
 """Plays the games of a sweep by several processes or a cluster, and keeps each finished game at once.
 
 `work` runs any function over tasks by any backend. Only this process writes results.
+
+A sweep is played in this order (`play_games`): the plan is written beside the results; every game that the
+store lacks becomes a task, with the identity of its code; workers play tasks in any order (`play_game`), and
+refuse one whose identity is another with them; each answer is kept as soon as it is back. Workers have no
+state that a game depends on, and share none. So a game that was lost is played again, by anybody, with the
+same numbers.
 """
 
 from __future__ import annotations
@@ -230,7 +236,7 @@ _one_game = threading.Lock()
 
 def identity(game: PlannedGame) -> str:
     """A text with everything that the numbers of a game depend on: code, one's own files, and libraries."""
-    # patch versions of Python change no number
+    # the last part of Python's version is left out: it changes no number
     python = versions()["python"].rpartition(".")[0]
     return f"rules {game.digest} with {', '.join(map(' '.join, {**versions(), 'python': python}.items()))}"
 

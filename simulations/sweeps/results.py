@@ -21,6 +21,11 @@ bracket is fitted: if brackets widen as T grows, more effort (`budget`) lowers t
     <out>/rates.parquet          fitted exponents of T, if there is more than one T (or rates.csv)
 
 Every file appears under its name only when it is complete. So after any interrupt all files are whole.
+
+`Store` alone writes the folder. `keep` adds a finished game, in memory and on disk; nothing takes one away. A
+game of older code stays on disk under its own digest, and is not read. The fields of `Finished` and of
+`Measured` are read by name: to add one that has no default makes kept games unreadable, and they are played
+again. Tables are made anew from the games each time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,14 @@
 """Where events come from: standard input as it comes, or files, once; and the signals that end every wait.
 
 Lines are cut out of bytes without keeping what is too long, and put together into batches.
+
+Bytes become a `Piece`, lines that follow each other in one input (`read_stream`, `read_files`), and pieces
+become `Gathered`, a batch (`gather`). All are generators, so that nothing is read before it is needed. Beside
+its lines a batch has the position in each file behind its last line, and a mark of the file there. The engine
+keeps both in its ledger, with the batch: `mark_of` is a saved format.
+
+Two objects have a state. A `LineCutter` has the beginning of one line, that which is not complete. A `Stop`
+has the signal that came first; its handlers write it, and everybody else reads.
 """
 
 from __future__ import annotations
@@ -181,8 +189,8 @@ def read_files(
                     if piece.complete or noted is None:
                         yield piece
                     else:
-                        told = "ends inside a line, which is left until its newline has come"
-                        print(f"onlinecal: {printable(name)} {told}", file=sys.stderr)
+                        note = "ends inside a line, which is left until its newline has come"
+                        print(f"onlinecal: {printable(name)} {note}", file=sys.stderr)
         except READ_ERRORS as error:
             # what was read so far is answered first
             yield None
@@ -206,8 +214,8 @@ def listed(path: Path) -> list[Path]:
     whole = path.resolve()
     if not whole.is_dir():
         return [whole]
-    named = (one for one in sorted(whole.iterdir()) if one.name.endswith((".jsonl", ".jsonl.gz")))
-    return [one.resolve() for one in named if one.is_file() and not one.name.startswith(".")]
+    named = (entry for entry in sorted(whole.iterdir()) if entry.name.endswith((".jsonl", ".jsonl.gz")))
+    return [entry.resolve() for entry in named if entry.is_file() and not entry.name.startswith(".")]
 
 
 def opened(path: Path) -> BinaryIO:
@@ -229,8 +237,8 @@ def lines_of(name: str, file: BinaryIO, noted: Noted | None, stop: Stop) -> Iter
         if noted.mark == mark_of(head, recent, noted.position):
             position = noted.position
         else:
-            told = "is not the file that was answered: it is read from its beginning"
-            print(f"onlinecal: {printable(name)} {told}", file=sys.stderr)
+            note = "is not the file that was answered: it is read from its beginning"
+            print(f"onlinecal: {printable(name)} {note}", file=sys.stderr)
             recent = b""
     file.seek(position)
     read, cutter = position, LineCutter()

@@ -2,6 +2,12 @@
 
 Offsets, and answers that are not known to have arrived, are in the ledger (engine/topics.py). So the broker
 keeps nothing of this reader: partitions are assigned, and offsets never committed.
+
+At a start, answers that may not have arrived are sent again. Then, over and over (`answer_topic`): messages
+are taken from the reader, the feed answers them and commits, the answers of the batch before must have
+arrived, and those of this batch are sent. So from then on the answers of at most one batch are on their way,
+and the feed is told that they have arrived before it is told of later ones. Reader and writer keep nothing
+that a restart needs.
 """
 
 from __future__ import annotations
@@ -33,11 +39,11 @@ from onlinecal.engine.watch.overview import RateLimit
 PATIENCE = 10.0
 """Seconds in which a broker must answer at the start, and in which answers must arrive at the end."""
 
-FRESH = 1.0
-"""Seconds after which it is looked again where partitions end."""
+ENDS_FRESH_FOR = 1.0
+"""Seconds after which the reader looks again where partitions end."""
 
 WAIT = 0.2
-"""Seconds of a wait, between which signals are looked at."""
+"""Seconds of one wait. Between two waits the loop looks whether a signal has come."""
 
 OURS = {
     **dict.fromkeys(("bootstrap.servers", "metadata.broker.list"), "--kafka names the brokers"),
@@ -110,15 +116,15 @@ def run(
         ):
             feed = TopicFeed(engine, topic, numbers, cluster=reader.cluster, grow=wanted is not None)
             reader.begin(feed.positions)
-            told = Progress(engine, quiet, lambda: f", {reader.lag(feed.positions):,} messages behind")
+            watch = Progress(engine, quiet, lambda: f", {reader.lag(feed.positions):,} messages behind")
             with nullcontext() if beside is None else beside.served(engine, ledger):
-                answer_topic(feed, reader, writer, told, most, stop)
-        told.summarise(ledger, [compiled.notice or ""])
+                answer_topic(feed, reader, writer, watch, most, stop)
+        watch.summarise(ledger, [compiled.notice or ""])
     return EXIT_INTERRUPTED if stop.signal == signal.SIGINT else EXIT_DONE
 
 
 def answer_topic(
-    feed: TopicFeed, reader: Reader, writer: Writer, told: Progress, most: int, stop: Stop
+    feed: TopicFeed, reader: Reader, writer: Writer, watch: Progress, most: int, stop: Stop
 ) -> None:
     """Answer what comes until a signal; answers of a batch are on their way while the next one is judged."""
     under_way: TopicAnswers | None = None
@@ -131,10 +137,10 @@ def answer_topic(
         messages, ends = reader.take(most)
         if time.monotonic() > due:
             feed.note_ends(reader.ends())
-            due = time.monotonic() + FRESH
-        if messages or any(offset > feed.positions[one] for one, offset in ends.items()):
+            due = time.monotonic() + ENDS_FRESH_FOR
+        if messages or any(offset > feed.positions[partition] for partition, offset in ends.items()):
             answers = feed.handle(messages, ends=ends)
-            told.count(Counter(map(type, answers.answers)))
+            watch.count(Counter(map(type, answers.answers)))
             if under_way is not None:
                 if not writer.wait(stop):
                     return
@@ -181,12 +187,12 @@ class Reader:
             self._consumer.poll(0.0)
             why = self._trouble or text_of(error)
             raise OSError(f"no broker answers at {self._brokers}, which --kafka names: {why}") from error
-        self.cluster, found = about.cluster_id or None, about.topics[topic]
-        if found.error is not None:
-            if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        self.cluster, metadata = about.cluster_id or None, about.topics[topic]
+        if metadata.error is not None:
+            if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise ValueError(f"there is no topic {topic!r} at {self._brokers}: create it first")
-            raise OSError(f"topic {topic!r} cannot be used: {found.error.str()}")
-        numbers = sorted(found.partitions)
+            raise OSError(f"topic {topic!r} cannot be used: {metadata.error.str()}")
+        numbers = sorted(metadata.partitions)
         for number in wanted or ():
             if number not in numbers:
                 raise ValueError(
@@ -213,7 +219,10 @@ class Reader:
                 )
         self._reads = True
         self._consumer.assign(
-            [TopicPartition(self._topic, one, place or OFFSET_BEGINNING) for one, place in positions.items()]
+            [
+                TopicPartition(self._topic, number, position or OFFSET_BEGINNING)
+                for number, position in positions.items()
+            ]
         )
 
     def take(self, most: int) -> tuple[list[Message], dict[int, int]]:
@@ -224,29 +233,32 @@ class Reader:
         first = self._consumer.poll(WAIT)
         if first is None:
             return [], {}
-        found = [first]
+        records = [first]
         if most > 1:
-            found += self._consumer.consume(most - 1, 0.0)
-        told = [one for one in found if one.error() is not None]
-        if not told:
-            return [(one.partition(), one.offset(), one.value()) for one in found], {}
-        ends = dict[int, int]()
-        for one in told:
-            error = one.error()
+            records += self._consumer.consume(most - 1, 0.0)
+        messages, ends = list[Message](), dict[int, int]()
+        for record in records:
+            # a record that has an error is no message
+            error = record.error()
+            if error is None:
+                messages.append((record.partition(), record.offset(), record.value()))
+                continue
             if error.code() in LOST:
                 raise OSError(
-                    f"where the ledger goes on, partition {one.partition()} of topic {self._topic!r} has "
+                    f"where the ledger goes on, partition {record.partition()} of topic {self._topic!r} has "
                     f"nothing any more ({error.str()}): start again to be told what to do"
                 )
             if error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-            ends[one.partition()] = one.offset()
-        return [(one.partition(), one.offset(), one.value()) for one in found if one.error() is None], ends
+            ends[record.partition()] = record.offset()
+        return messages, ends
 
     def lag(self, positions: Mapping[int, int]) -> int:
         """How many offsets lie between positions and the ends of the partitions, as they are known."""
         ends = self.ends()
-        return sum(max(0, ends[one] - position) for one, position in positions.items() if one in ends)
+        return sum(
+            max(0, ends[number] - position) for number, position in positions.items() if number in ends
+        )
 
     def ends(self) -> dict[int, int]:
         """Where the partitions that are read end, as far as that is known."""
@@ -337,13 +349,13 @@ def words_of_kafka(brokers: str) -> Iterator[None]:
 
 def text_of(error: KafkaException) -> str:
     """What Kafka says of an error."""
-    told = error.args[0]
-    return told.str() if isinstance(told, KafkaError) else str(told)
+    cause = error.args[0]
+    return cause.str() if isinstance(cause, KafkaError) else str(cause)
 
 
 def made(kind: Any, brokers: str, properties: Mapping[str, Any]) -> Any:
     """A consumer or a producer; ValueError for properties that it does not take."""
-    # of what goes wrong, callbacks tell; the library's own words are for who asks for them
+    # errors come by callbacks; what the library logs by itself is shown only if debug= asks for it
     logger.setLevel(logging.DEBUG if "debug" in properties else logging.WARNING)
     logger.addFilter(is_told)
     try:
@@ -355,7 +367,7 @@ def made(kind: Any, brokers: str, properties: Mapping[str, Any]) -> Any:
 
 
 def is_told(record: logging.LogRecord) -> bool:
-    """Whether a record is of ours, or was asked for."""
+    """Whether a line for the log is one of ours, or was asked for."""
     return str(record.msg).startswith("Kafka: ") or logger.level == logging.DEBUG
 
 

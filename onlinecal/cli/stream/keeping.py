@@ -45,12 +45,12 @@ def check(
     from onlinecal.engine.ledger.check import check_ledger
 
     with telling("checking") as tell:
-        found = check_ledger(ledger, archives=archives or [], tell=tell)
-    how = "differences: " + number(len(found.problems)) if found.problems else "all as written"
-    played = f"{ledger}: {counted(found.events, 'event')} of {counted(found.keys, 'key')} replayed, {how}"
-    record = {"path": str(ledger), **msgspec.to_builtins(found)}
-    answer(as_json, record, [*found.problems[:LISTED_PROBLEMS], played])
-    if found.problems:
+        result = check_ledger(ledger, archives=archives or [], tell=tell)
+    how = "differences: " + number(len(result.problems)) if result.problems else "all as written"
+    played = f"{ledger}: {counted(result.events, 'event')} of {counted(result.keys, 'key')} replayed, {how}"
+    record = {"path": str(ledger), **msgspec.to_builtins(result)}
+    answer(as_json, record, [*result.problems[:LISTED_PROBLEMS], played])
+    if result.problems:
         raise Exit(EXIT_CHECK_FAILED)
 
 
@@ -204,14 +204,15 @@ def doctor(
 
     from onlinecal.engine.ledger.check import examine
 
-    program, found = surroundings()
-    facts, wrong = examine(ledger, integrity)
-    found += wrong
+    program, findings = surroundings()
+    facts, more_findings = examine(ledger, integrity)
+    findings += more_findings
     known = {"path": str(ledger), "program": program, "ledger": facts}
-    lines = [f"{name:<16} {told}" for name, told in [*spelt(program), *spelt(facts)]]
-    wrongs = [f"\nWRONG: {one.wrong}\n  do:  {one.do}" for one in found] or ["\nnothing is wrong"]
-    answer(as_json, {**known, "wrong": msgspec.to_builtins(found)}, [*lines, *wrongs])
-    if found:
+    lines = [f"{name:<16} {text}" for name, text in [*spelt(program), *spelt(facts)]]
+    wrongs = [f"\nWRONG: {finding.wrong}\n  do:  {finding.do}" for finding in findings]
+    wrongs = wrongs or ["\nnothing is wrong"]
+    answer(as_json, {**known, "wrong": msgspec.to_builtins(findings)}, [*lines, *wrongs])
+    if findings:
         raise Exit(EXIT_CHECK_FAILED)
 
 
@@ -244,19 +245,19 @@ def surroundings() -> tuple[dict[str, Any], list[Any]]:
 def spelt(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Facts as lines for people."""
     lines = []
-    for name, told in facts.items():
+    for name, fact in facts.items():
         if name.endswith("bytes"):
-            told = f"{told / 2**20:,.1f} MiB"
+            fact = f"{fact / 2**20:,.1f} MiB"
         elif name == "last_commit":
-            told = datetime.fromtimestamp(told, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        lines.append((name.removesuffix("_bytes").replace("_", " "), words(told)))
+            fact = datetime.fromtimestamp(fact, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        lines.append((name.removesuffix("_bytes").replace("_", " "), words(fact)))
     return lines
 
 
-def words(told: Any) -> str:
+def words(fact: Any) -> str:
     """A fact in words, also one of several parts."""
-    if isinstance(told, dict):
-        return ", ".join(f"{name} {words(one)}" for name, one in told.items())
-    if isinstance(told, list):
-        return "; ".join(map(words, told)) or "none"
-    return "none" if told is None else str(told)
+    if isinstance(fact, dict):
+        return ", ".join(f"{name} {words(part)}" for name, part in fact.items())
+    if isinstance(fact, list):
+        return "; ".join(map(words, fact)) or "none"
+    return "none" if fact is None else str(fact)

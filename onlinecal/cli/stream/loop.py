@@ -1,6 +1,11 @@
 """The loop of the verb `stream`: take what is there, answer it durably, write the answers.
 
 How far work is, is told on stderr: one line every while.
+
+A batch is taken (`inputs.gather`), answered (`answer`), counted, and written (`write`), before the next one
+is taken. How far each input was answered is committed with the batch, and before its answers are written. So
+a kill in between leaves answers that were never written, and they are not answered again with --resume. The
+state of a run is the ledger, and a `Progress`, which only counts.
 """
 
 from __future__ import annotations
@@ -58,7 +63,7 @@ def run(
     gc.set_threshold(*GARBAGE)
     with Stop() as stop:
         with counting() as compiled, Engine(ledger, settings, hot_keys=hot_keys) as engine:
-            told, is_read = Progress(engine, quiet), True
+            watch, is_read = Progress(engine, quiet), True
             if paths:
                 noted = (lambda path: engine.noted(key_of(path))) if resume else None
                 pieces = read_files(paths, noted, stop)
@@ -66,12 +71,12 @@ def run(
                 pieces = read_stream(sys.stdin.fileno(), stop)
             for gathered in gather(pieces, most):
                 answers, kinds = answer(engine, gathered)
-                told.count(kinds)
+                watch.count(kinds)
                 is_read = write(answers)
                 if not is_read or stop:
                     break
         unread_note = "" if is_read else "nobody reads the answers any more"
-        told.summarise(ledger, [compiled.notice or "", unread_note])
+        watch.summarise(ledger, [compiled.notice or "", unread_note])
     if not is_read:
         return EXIT_UNREAD
     return EXIT_INTERRUPTED if stop.signal == signal.SIGINT else EXIT_DONE
@@ -111,23 +116,24 @@ class Progress:
         self._engine, self._quiet, self._more = engine, quiet, more
         self._console = notices()
         self._answers: Counter[type] = Counter()
-        self._began = self._told = time.monotonic()
-        self._events_told = 0
+        self._began = self._last_line = time.monotonic()
+        self._events_then = 0
+        """How many events there were at the last line."""
 
     def count(self, answers: Counter[type]) -> None:
         """Take note of a batch's answers, so many of each type; tell where things are, if it is time to."""
         self._answers.update(answers)
         now, events = time.monotonic(), self._answers.total()
-        seconds = now - self._told
-        if self._quiet or seconds < BETWEEN_LINES or events == self._events_told:
+        seconds = now - self._last_line
+        if self._quiet or seconds < BETWEEN_LINES or events == self._events_then:
             return
         keys, open_ = self._engine.in_memory()
         line = (
-            f"events: {events:,}, {(events - self._events_told) / seconds:,.0f}/s, "
+            f"events: {events:,}, {(events - self._events_then) / seconds:,.0f}/s, "
             f"{self._answers[Rejected]:,} rejected, {keys:,} keys hot, {open_:,} forecasts open{self._more()}"
         )
         self._console.print(line, soft_wrap=True)
-        self._told, self._events_told = now, events
+        self._last_line, self._events_then = now, events
 
     def summarise(self, ledger: Path, notes: Iterable[str]) -> None:
         """The last line: what was answered, how fast, and what is proven of all keys together."""

@@ -49,14 +49,14 @@ def report(
     from onlinecal.engine.ledger.report import read_report
 
     check_folder(out)
-    found = read_report(ledger)
-    remarks = comparisons(found) + silences(found)
+    contents = read_report(ledger)
+    remarks = comparisons(contents) + silences(contents)
     warn(remarks)
-    listed = first_keys(found.keys, sort, keys)
-    pictures = [] if out is None else list(map(str, draw_report(found, out)))
-    known = msgspec.to_builtins(msgspec.structs.replace(found, keys=listed))
-    record = {**known, "n_keys": len(found.keys), "pictures": pictures, "warnings": remarks}
-    tables = [totals(found), *([key_table(found, listed, sort)] if listed else [])]
+    listed = first_keys(contents.keys, sort, keys)
+    pictures = [] if out is None else list(map(str, draw_report(contents, out)))
+    known = msgspec.to_builtins(msgspec.structs.replace(contents, keys=listed))
+    record = {**known, "n_keys": len(contents.keys), "pictures": pictures, "warnings": remarks}
+    tables = [totals(contents), *([key_table(contents, listed, sort)] if listed else [])]
     answer(as_json, record, [*tables, *pictures])
 
 
@@ -73,44 +73,44 @@ def first_keys(keys: list[KeyReport], order: Order, most: int) -> list[KeyReport
     return nsmallest(most, keys, key=place)
 
 
-def totals(found: Report) -> Table:
+def totals(report: Report) -> Table:
     """A line for everything there is to know of all keys together."""
     from rich.markup import escape
 
-    total, oldest = found.total, found.oldest
+    total, oldest = report.total, report.oldest
     lines = [
-        ("events", number(found.events)),
-        ("forecasts asked for", number(found.queries)),
-        ("closed (settled or withdrawn)", number(found.closings)),
+        ("events", number(report.events)),
+        ("forecasts asked for", number(report.queries)),
+        ("closed (settled or withdrawn)", number(report.closings)),
         ("expired", number(total.expired)),
         ("open", number(total.open)),
     ]
     if oldest is not None:
         which = f"{escape(oldest.id)} of {escape(oldest.key)}"
-        lines.append(("oldest open forecast", f"{which}, {ago(found, oldest.number)}"))
-    if found.parking.parked:
-        dropped = [f"{number(count)} {why}" for why, count in found.parking.dropped.items() if count]
-        lines.append(("parked outcomes that wait", number(found.parking.waiting)))
-        lines.append(("parked outcomes that settled", number(found.parking.settled)))
+        lines.append(("oldest open forecast", f"{which}, {ago(report, oldest.number)}"))
+    if report.parking.parked:
+        dropped = [f"{number(count)} {why}" for why, count in report.parking.dropped.items() if count]
+        lines.append(("parked outcomes that wait", number(report.parking.waiting)))
+        lines.append(("parked outcomes that settled", number(report.parking.settled)))
         lines.append(("parked outcomes dropped", ", ".join(dropped) or "0"))
     lines += [
-        ("keys", number(len(found.keys))),
+        ("keys", number(len(report.keys))),
         ("certificate, all keys together", both(total.certificate, total)),
         ("guarantee, all keys together", both(total.guarantee, total)),
     ]
-    if (scores := found.scores) is not None:
+    if (scores := report.scores) is not None:
         of = "forecasts" if scores.hints is None else "hints → forecasts"
         for name in SCORE_NAMES:
             lines.append((f"{name}, {of}", inwards(scores, name)))
             lines.append((f"{name} of the best constant of each key", f"{scores.constants[name]:.4f}"))
-    for of, side in (("hints", found.hints), ("forecasts", found.forecasts)):
+    for of, side in (("hints", report.hints), ("forecasts", report.forecasts)):
         if side is not None and side.rounds and side.distance is not None:
-            low, high = (one / side.rounds for one in side.distance)
+            low, high = (bound / side.rounds for bound in side.distance)
             lines.append((f"distance to calibration, {of}", f"{low:.4f} to {high:.4f}"))
-    if found.forecasts is not None:
-        lines.append(("alarms, hints", number(found.hint_alarms)))
-        lines.append(("alarms, forecasts", number(found.alarms)))
-    return table(escape(found.path), ["", ""], lines)
+    if report.forecasts is not None:
+        lines.append(("alarms, hints", number(report.hint_alarms)))
+        lines.append(("alarms, forecasts", number(report.alarms)))
+    return table(escape(report.path), ["", ""], lines)
 
 
 def alarms_of(key: KeyReport) -> list[tuple[str, Alarm]]:
@@ -122,30 +122,32 @@ def alarms_of(key: KeyReport) -> list[tuple[str, Alarm]]:
     return [(of, alarm) for of, alarm in both if alarm is not None]
 
 
-def key_table(found: Report, listed: list[KeyReport], order: Order) -> Table:
+def key_table(report: Report, listed: list[KeyReport], order: Order) -> Table:
     """A line a key."""
     from rich.markup import escape
 
     rows = []
     for key in listed:
-        one, alarm = key.summary, "–"
+        summary, alarm = key.summary, "–"
         if alarms := alarms_of(key):
-            of, last = max(alarms, key=lambda one: one[1].event)
+            of, last = max(alarms, key=lambda pair: pair[1].event)
             since = "" if key.change_point is None else f", since event {key.change_point:,}"
-            alarm = f"{of} {last}, {ago(found, last.event)}{since}"
+            alarm = f"{of} {last}, {ago(report, last.event)}{since}"
         rows.append(
             (
                 escape(key.name),
-                *map(number, (one.rounds, one.open, one.expired)),
-                both(one.certificate, one),
-                both(one.guarantee, one),
-                "–" if one.oldest is None else ago(found, one.oldest),
+                *map(number, (summary.rounds, summary.open, summary.expired)),
+                both(summary.certificate, summary),
+                both(summary.guarantee, summary),
+                "–" if summary.oldest is None else ago(report, summary.oldest),
                 *("–" if key.scores is None else inwards(key.scores, name) for name in SCORE_NAMES),
                 alarm,
             )
         )
     how = "by name" if order == "name" else f"{order} first"
-    some = "all" if len(listed) == len(found.keys) else f"{number(len(listed))} of {number(len(found.keys))}"
+    some = (
+        "all" if len(listed) == len(report.keys) else f"{number(len(listed))} of {number(len(report.keys))}"
+    )
     columns = ["key", "rounds", "open", "expired", "certificate", "guarantee", "oldest open forecast"]
     return table(f"{some} keys, {how}", [*columns, *SCORE_NAMES, "last alarm"], rows)
 
@@ -156,39 +158,39 @@ def inwards(scores: Scores, name: str) -> str:
     return out if scores.hints is None else f"{scores.hints[name]:.4f} → {out}"
 
 
-def comparisons(found: Report) -> list[str]:
+def comparisons(report: Report) -> list[str]:
     """Whether all forecasts together are worse than their hints, or than the best constant of each key."""
     from onlinecal.remarks import constant_remarks, input_remarks
 
-    if (scores := found.scores) is None:
+    if (scores := report.scores) is None:
         return []
     # each key learns its own constant
-    per_key = scores.rounds / sum(key.scores is not None for key in found.keys)
+    per_key = scores.rounds / sum(key.scores is not None for key in report.keys)
     texts = constant_remarks("the forecasts", per_key, scores.losses, scores.constants)
     if scores.hints is not None:
         texts += input_remarks("the forecasts", "the hints", scores.losses, scores.hints)
     return texts
 
 
-def silences(found: Report) -> list[str]:
+def silences(report: Report) -> list[str]:
     """Whether keys have outcomes of one kind only, and forecasts without any."""
     from onlinecal.remarks import silence_remarks
 
     texts: list[str] = []
-    for one in found.keys:
-        without = one.summary.open + one.summary.expired
-        config = found.config.at(one.config)
+    for key in report.keys:
+        without = key.summary.open + key.summary.expired
+        config = report.config.at(key.config)
         # the best constant makes no error where all outcomes are the same
-        same = one.scores is not None and one.scores.brier_constant == 0.0
+        same = key.scores is not None and key.scores.brier_constant == 0.0
         if same and config.kind == "binary" and config.expire_as is None:
-            advice = f"key {one.name!r} needs expire_after and expire_as in the configuration"
-            texts += silence_remarks(one.summary.rounds, without, advice)
+            advice = f"key {key.name!r} needs expire_after and expire_as in the configuration"
+            texts += silence_remarks(key.summary.rounds, without, advice)
     return texts[:1]
 
 
-def ago(found: Report, number_then: int) -> str:
+def ago(report: Report, number_then: int) -> str:
     """How long ago the event of that number was, counted in events."""
-    return f"{counted(found.events - number_then, 'event')} ago"
+    return f"{counted(report.events - number_then, 'event')} ago"
 
 
 def both(value: float, summary: Summary) -> str:
@@ -196,15 +198,15 @@ def both(value: float, summary: Summary) -> str:
     return f"{number(value)} ({value / summary.rounds:.4f})" if summary.rounds else number(value)
 
 
-def draw_report(found: Report, folder: Path) -> list[Path]:
+def draw_report(report: Report, folder: Path) -> list[Path]:
     """The pictures for which there are numbers, each beside a CSV of them."""
     from onlinecal.plots import ledger
     from onlinecal.plots.style import write_figure
 
-    keys = ledger.key_numbers(found)
+    keys = ledger.key_numbers(report)
     pictures = {
         "stream_certificates": (keys.filter(keys["rounds"] > 0), ledger.draw_certificates),
-        "stream_reliability": (ledger.frequency_numbers(found), ledger.draw_frequencies),
+        "stream_reliability": (ledger.frequency_numbers(report), ledger.draw_frequencies),
     }
     return [
         write_figure(draw(numbers), numbers, folder / name)

@@ -3,6 +3,17 @@
 A `Connection` stands between a socket and uvicorn's protocol, to which it hands on what it hears. It reads
 along with a parser of its own, of the kind that uvicorn has. So it knows at any time what of a request is
 still missing, and it touches nothing that is private to uvicorn.
+
+Everything runs in the event loop. Three tell a connection something: the socket (`connection_made`, then any
+of `data_received`, `pause_writing` and `resume_writing`, and `connection_lost` at the end, once); the
+application (`admit` and `answered`, by way of `gate`); and the clocks that it has set itself. Each of them
+writes the fields of this connection alone. Only `Connections` knows all of them.
+
+What always holds between two steps of the loop: a connection is in one of the two dictionaries of
+`Connections` from its beginning until it is lost, or gives way to another. `_deadline` is a clock that ends
+the connection: it runs until the head of a request is there, from the beginning of the connection or from the
+first byte of a later request, and behind a refusal. `_stalled` is a clock that runs while the client has to
+take something. Once `_is_heard` is False, nothing that comes is read any more.
 """
 
 from __future__ import annotations

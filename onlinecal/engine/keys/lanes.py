@@ -3,6 +3,11 @@
 A lane takes steps in the order in which they happened: it makes a forecast, which it writes into a
 `ClassForecast`, or it settles one with an outcome. Lanes run the machines of the river classes.
 
+`ClassKey` alone calls a lane: `admits` when an outcome is accepted, and `run` when the steps of a batch are
+taken. Only `run` changes what a lane has learnt; `admits` makes classes known beforehand, so `labels` may
+have classes that the machine meets with a later step. `ClassSteering.guide` is called for every step of the
+key, before its lanes run. What `dump` makes of either is a saved format.
+
 An outcome is kept as the label of its class; a soft label as its probabilities above zero, by class.
 
 Hints are steered, to better ones, which the key's lanes then follow. A key has one state of steering for all

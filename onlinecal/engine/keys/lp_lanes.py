@@ -1,4 +1,12 @@
-"""Lanes of kind "lp": hints are recalibrated under the l_p error, by `OnlineLp`."""
+"""Lanes of kind "lp": hints are recalibrated under the l_p error, by `OnlineLp`.
+
+A lane has three states, which `run` alone writes, outcome by outcome: `error`, the l_p error of what was
+announced; `online`, the counts of hints and the map that was fitted to them last; and `numbers`, the classes
+in the order in which they came. `next_fit` is the round after which a new map is fitted. Between two fits the
+map does not change, so an answer depends on the hint and the last map alone.
+
+`LpState`, `StoredMap` and `StoredEntry` are saved formats, whose fields are told apart by their order.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +34,7 @@ LevelSet = list[tuple[int, int]]
 
 
 class StoredEntry(Struct, array_like=True):
-    """What is stored of an `Entry`: the counts of one level set."""
+    """What is stored of a `CountedLevelSet`: the counts of one level set."""
 
     level_set: LevelSet
     credit: float

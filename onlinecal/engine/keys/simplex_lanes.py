@@ -1,4 +1,9 @@
-"""Lanes of kind "simplex", which forecast by `SimplexRun`."""
+"""Lanes of kind "simplex", which forecast by `SimplexRun`.
+
+A lane is a `SimplexRun`, and changes as any other run does: `run` takes the steps of a batch by `note_late`,
+`announce` and `observe`. `moments` is all that it adds, and is written there, too. The fields of a
+`SimplexState`, in their order, are a saved format, with the numbers of the memory and of the window in them.
+"""
 
 from __future__ import annotations
 

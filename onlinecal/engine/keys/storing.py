@@ -8,6 +8,13 @@ The words of a key are these. First, how many lanes it has, how many open foreca
 steered. Then for each lane how late its labels were, how long its memory is, how many rounds its window
 holds, the memory, and the rounds. Then the state of steering, as its difference from a new one; the account;
 and the open forecasts, the oldest first.
+
+This order is a saved format: `gather_lanes`, `gather_open` and `gather` write it, `read_lanes` and
+`KeyArrays.load` read it. So are the fields of `StoredBinaryKey`, the checksum in front, and all numbers
+inside: of memories, steering and accounts. Whoever changes one of them raises STATE_FORMAT. Equal histories
+give equal bytes, since nothing is written that depends on rows, entries or batches.
+
+Nothing here has a state, but for a `WordReader`, which is used for one key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""A Spark session on this machine, and a check that a session's workers can run what the driver sends."""
+"""A Spark session on this machine, and a check that a session's workers can run what the driver sends.
+
+The *driver* is the process that asks, the *workers* are Python processes that Spark starts, here or on other
+machines. The session is Spark's, one a process; nothing is kept here. `local_session` sets two variables of
+the environment while Spark starts, and puts them back.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +103,8 @@ def check_workers(spark: SparkSession) -> None:
     from onlinecal import __version__
 
     def look(batches: Iterator[Any]) -> Iterator[Any]:
-        import sys as at
+        # Spark sends this function to the workers, so it imports there what it needs
+        import sys as workers_sys
         from importlib.metadata import PackageNotFoundError, version
 
         import pyarrow
@@ -109,7 +115,7 @@ def check_workers(spark: SparkSession) -> None:
             package = version("onlinecal")
         except PackageNotFoundError:
             package = "missing"
-        columns = [pyarrow.array([at.executable]), pyarrow.array([package])]
+        columns = [pyarrow.array([workers_sys.executable]), pyarrow.array([package])]
         yield pyarrow.RecordBatch.from_arrays(columns, ["path", "package"])
 
     tasks = CHECKS_PER_CORE * _cores(spark)

@@ -1,6 +1,11 @@
 """What there is to know of a key, with its scores and alarms, as reports, pages and the ledger show it.
 
 The account of a binary key is a row of `LaneArrays`. A key of several classes has a `KeyWatch`.
+
+A `KeyWatch` is told of every step of its key by `ClassKey.run`, in their order, once the lanes have taken
+them. It has one state more than the account: the stakes on open forecasts, and how often each class came.
+What it dumps is part of the key's saved state. All other classes here are answers, which never change; their
+fields are shown by name in reports, on the page and in JSON.
 """
 
 from __future__ import annotations

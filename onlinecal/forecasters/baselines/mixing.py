@@ -16,6 +16,11 @@ All numbers in the tally are integers, so that rounding cannot add up. A machine
 `mixing_rules` makes them into the `Rules` that every loop drives. A mixture is written once a round, and
 stays until the round is settled. A forecast outside the list is possible, too (`play_unlisted`). It has no
 bias that could cancel that of others: each such forecast is charged with its own error.
+
+A round is `announce`, which has `mix` write the mixture unless it stands there already, and `settle`, which
+writes the tally, calls `learn`, and makes SUPPORT_SIZE NOT_MIXED again. What always holds between two rounds:
+`counts` and `ones` are whole numbers, and ROUNDS is the sum of all counts and of the forecasts outside the
+list. Pickles keep the memory as it is; nothing else does.
 """
 
 from __future__ import annotations

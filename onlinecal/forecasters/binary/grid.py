@@ -3,6 +3,12 @@
 Invariant: `memory` belongs to `machine`, and `_probability` is the forecast of the memory's coming round
 without a hint. Whoever lets a compiled loop play on the memory calls `resume` afterwards. If something fails
 while a sequence is played, the forecaster is as it was before.
+
+Who lets loops play: `_play` here, duels (`simulations/games/duel.py`) and projections
+(`wrappers/strategies`). They may put another memory in place of `memory` (`grow`), so it is not kept from
+call to call. A round is `note_late` with the number of other open forecasts, then the forecast, and when the
+outcome is known `settle`, which also has the window follow. `_late` and `_open` are not in the memory: they
+are what the guarantee and the tokens need besides.
 """
 
 from __future__ import annotations
