@@ -4,6 +4,10 @@ The exp and log of the C library, of numpy and of a compiler differ in the last 
 forecast that is steered by them, or a search that compares them, would be different on another machine, and a
 ledger could not be checked there. These functions use +, -, *, / alone, whose results IEEE 754 fixes to the
 last bit; numba neither reorders nor fuses them.
+
+Every bit of these functions is part of what forecasts and ledgers are: another order of operations, or
+another coefficient, makes other answers, and old ledgers fail their check. Each has two forms with the same
+operations in the same order, one for the interpreter and one for kernels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Answers in notebooks: small tables that inherit the page's colours, light or dark."""
+"""Answers in notebooks: small tables that inherit the page's colours, light or dark.
+
+Nothing here has a state, and nothing reads this HTML again, so its looks may change freely. One thing must
+stay: every text is escaped, since names come from whoever sends data.
+"""
 
 from __future__ import annotations
 

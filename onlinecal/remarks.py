@@ -4,6 +4,10 @@ The checks in `onlinecal.validation` and `onlinecal.tables.columns` refuse value
 whole columns and only remark: a column of labels may be something else, columns of probabilities may be in
 another order, an outcome may have been confused with its opposite. Such columns can be read, and make every
 number that follows meaningless.
+
+Functions that end in `_remarks` look and answer with sentences, and `warn_of` says them. None changes what it
+looks at, and none keeps anything: a caller who wants to remark only once remembers that it has. Thresholds
+and words may change freely; no number depends on them.
 """
 
 from __future__ import annotations

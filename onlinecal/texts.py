@@ -1,4 +1,7 @@
-"""Numbers and values as texts, for tables and errors."""
+"""Numbers and values as texts, for tables and errors.
+
+These texts are for people, and are never read again, so they may change freely.
+"""
 
 from __future__ import annotations
 

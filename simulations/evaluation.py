@@ -1,6 +1,10 @@
 """Evaluations of recalibrated models on streams: the streams, the methods, their scores and the table.
 
 Every round is forecast before its label is learnt. `simulations.plots.evaluations` has the pictures.
+
+The order is: a source is read, methods are planned, each plays the whole stream on a model of its own, and
+only then are scores taken. Methods share nothing but the source, which never changes. Equal seeds give equal
+games. The fields of a `Score` are columns of files and keys of JSON.
 """
 
 from __future__ import annotations

@@ -5,6 +5,9 @@ nothing. Its random numbers are drawn once per split, so that two severities dif
 
 Zhao, Kim, Sahoo, Ma & Ermon, "Calibrating Predictions to Decisions" (2021), section 5 and appendix B, with
 skin lesions (HAM10000) and ImageNet. Losses are Gaussian, divided by max_a ||l(., a)||_2 as in equation (10).
+
+Nothing here has a state: a split is drawn from its seed alone, methods are fitted on its fitted rows, and
+what comes out are rows of a table. Splits may be played in any order, or at the same time.
 """
 
 from __future__ import annotations

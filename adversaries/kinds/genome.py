@@ -6,6 +6,9 @@ horizon, where the distance to calibration is quickly computed, and played on a 
 The champions were bred. Genomes were mutated and crossed over hundreds of generations, and those were kept
 whose games ended with the largest exact distances to calibration. champions.toml beside this file has a table
 for each. It is read only when a champion is asked for.
+
+A genome never changes. Its step's state is the genome's words and where each begins, made once for a horizon;
+the step only reads it. Names of champions are written into specs and results.
 """
 
 from __future__ import annotations

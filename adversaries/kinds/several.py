@@ -9,6 +9,9 @@ all class probabilities are equally likely. The exponentials of point i are made
 1. These points spread evenly and are known in advance, so that the draws of the game are left for the
 outcomes.
 
+Each step's docstring says what its state has, in order. A step writes its own state alone, and the forecast
+that it is shown stays as it is.
+
 References
 ----------
 Roberts (2018). The unreasonable effectiveness of quasirandom sequences: the sequence.

@@ -1,4 +1,8 @@
-"""The verb `combine`: columns of several models' probabilities in, one calibrated column out."""
+"""The verb `combine`: columns of several models' probabilities in, one calibrated column out.
+
+The verb has no state: a file is read, combined and written in one go. Names in its JSON and of its columns
+are what users read.
+"""
 
 from __future__ import annotations
 

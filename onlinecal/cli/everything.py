@@ -2,6 +2,9 @@
 
 An entry does a little of what users do, and so compiles what they would wait for. A test compares the list
 with all kernels of the library.
+
+LIBRARY is filled while the module is imported, one entry for each `step`, and never changes later. What
+entries compute is thrown away. Their order may change freely.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The verb `measure`: how far from calibrated the forecasts in a file are, by all measures."""
+"""The verb `measure`: how far from calibrated the forecasts in a file are, by all measures.
+
+The verb has no state. A line of the table is a `MeasuredColumn`, which never changes; its names in JSON and
+in files are what users read.
+"""
 
 from __future__ import annotations
 

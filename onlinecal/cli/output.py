@@ -1,5 +1,9 @@
 """The output of verbs: results go to stdout, as tables for people or JSON for machines; all else to
-stderr."""
+stderr.
+
+What users' programs read is JSON on stdout (`answer`), so nothing else may be written there. `WatchedWork` is
+the one state: how much of a piece of work was shown as done.
+"""
 
 from __future__ import annotations
 

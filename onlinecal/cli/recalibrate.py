@@ -1,4 +1,8 @@
-"""The verb `recalibrate`: maps a table of probabilities to better ones, and says how much better they are."""
+"""The verb `recalibrate`: maps a table of probabilities to better ones, and says how much better they are.
+
+The verb has no state: the request is checked, methods are fitted and compared, and only then is anything
+written.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,11 @@
 numba's own cache of functions does not do. It does not notice an edit of a function in another file that a
 cached function calls. Two processes that write code of one function for different types at the same time can
 get each other's code. And it loads damaged files.
+
+A dispatcher calls `load_overload` before it compiles, and `save_overload` after. Neither ever raises, but for
+`NotThere`, which only callers in `only_what_is_there` can meet; that mark is a thread's own. A name has all
+that the code depends on (`_name`). If something is missing there, wrong code may be loaded, so parts may be
+added freely, and none taken away.
 """
 
 from __future__ import annotations

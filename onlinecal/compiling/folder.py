@@ -7,6 +7,11 @@ its checksum is right.
 
 Each of them has one folder for each set of versions of the libraries that compile, and in that one file for
 each kernel and types of arguments, under a name that tells what the kernel is made of (`ingredients`).
+
+`write` alone adds files, `_note_use` touches them, and `_sweep` removes old ones; any number of processes may
+do so at a time. A file is complete or not there, and its name says all that its content depends on. So it
+does not matter who wrote it last, and a file that is lost is compiled again. Nothing here changes a result.
+`_told` only remembers that this process has warned.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Functions that compiled code does in one instruction, or in none, and for which Python has no word."""
+"""Functions that compiled code does in one instruction, or in none, and for which Python has no word.
+
+Each function has two forms, one that the interpreter runs and one that numba makes instructions of. Both must
+give the same bits. None has a state. Code that is compiled is named by what these functions are made of, too:
+a change here has all kernels compiled anew.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The progress of compiling: loops are counted, and a line on stderr says if compiling takes long."""
+"""The progress of compiling: loops are counted, and a line on stderr says if compiling takes long.
+
+`LISTENER` is the one state, a listener of numba's for the whole process. numba calls `on_start` and `on_end`
+in pairs, nested for the parts of a kernel, so that `depth` is 0 while nothing is compiled. `counting` adds a
+count to `counts` and takes it away. All this is for people: nothing depends on it.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Events come as objects, decoded from lines or made in Python. `Columns.put` checks one event and writes it.
 `columns_of_events` reads many at a time: what is usual is checked all at once, the rest one by one.
+
+All lists of a `Columns` have the same length, one entry for each event. They are written while a batch is
+read. Later only two calls write: `append`, by which the judge adds an outcome that was parked, and `refuse`,
+by which turns refuse a query with another key. A batch is used once, and never saved.
 """
 
 from __future__ import annotations

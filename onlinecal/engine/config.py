@@ -1,4 +1,10 @@
-"""What kind of forecaster each key gets: a default, and others for keys whose names match a pattern."""
+"""What kind of forecaster each key gets: a default, and others for keys whose names match a pattern.
+
+Configurations never change once they are made, and are checked when they are made. The ledger keeps one as
+JSON, by the names of its fields: a new field needs a default that means what was done before. Turns
+(`engine/turns.py`) keep a checksum of the values in the order of the fields, so whoever adds, moves or takes
+away a field raises STATE_FORMAT.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 Every way into the engine is checked here, lines of JSON as well as Python's objects, so that all of them get
 the same answers. A reason is "malformed" where there is no event at all (no JSON, a missing or unknown field,
 a value of a kind that the field cannot have), and "invalid" where a value of the right kind cannot be.
+
+Nothing here has a state. The reasons, "malformed" and "invalid", are part of the contract
+(docs/engine-contract.md); the words behind them may change.
 """
 
 from __future__ import annotations

@@ -8,6 +8,11 @@ This module also has the slack and the report of a forecaster whose user sets no
 Slack 1/2 and the midpoint have the least guarantee, but with hints they cost skill. So a forecaster that
 follows hints has more slack and reports the hints themselves, and a grid that tunes itself refines more
 eagerly (docs/theory.md, Theorem 12a). What a user sets is never changed.
+
+Rules have no state: a loop keeps the memory and hands it to each of them. A round is `note_late` where
+forecasts may be late, `has_room`, `announce`, perhaps `certificate_rises` and `point`, and `settle`, which
+gets the two integers and the forecast that `announce` gave out. Only `note_late`, `announce` and `settle` may
+write; the others read.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 Every measure of calibration depends on the rounds only through these counts. Forecasts of an online
 forecaster are points of a grid, so a million rounds are a thousand rows here. Counts are never negative, and
 whole numbers as long as neither outcomes nor weights are fractions.
+
+A `Counts` never changes. `Tallies` changes by `_count`, `_add` and `_revert`, which its owner calls, a metric
+or a monitor; `counts` only reads. Its `n_rounds` counts the rounds of all tallies, and no tally is ever
+negative.
 """
 
 from __future__ import annotations

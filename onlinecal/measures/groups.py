@@ -2,6 +2,8 @@
 
 All figures here are averages over the n rounds, as in the sources, and need not be divided by n.
 
+Nothing here has a state, and a report never changes. Lines are in the order of the groups that were given.
+
 References
 ----------
 Hebert-Johnson, Kim, Reingold and Rothblum (2018), "Multicalibration: calibration for the (computationally

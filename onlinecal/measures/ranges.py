@@ -4,6 +4,9 @@ The error is the range of a walk: along the sorted forecasts, outcome - forecast
 independent outcomes it is distributed like the range of a Brownian motion. With few uncertain outcomes it is
 not: one event among twenty forecasts of .002 is rare, and seven standard deviations large. In that case walks
 are drawn.
+
+`Walks` is prepared once for the forecasts and draws as often as it is asked; equal seeds give equal draws.
+Nothing else has a state.
 """
 
 from __future__ import annotations

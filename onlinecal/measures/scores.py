@@ -5,6 +5,8 @@ Errors and scores are averages over rounds, unless they are asked for as sums.
 A calibration error of one event asks for less than calibration of whole rows (`lp_calibration_error`): a
 forecaster can have the error 0 classwise, of its confidence and of its top label, and still be wrong about
 which class comes second.
+
+Nothing here has a state, and answers never change.
 """
 
 from __future__ import annotations

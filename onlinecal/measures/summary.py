@@ -1,4 +1,8 @@
-"""All measures of one history, and the scores that chance alone would give in each."""
+"""All measures of one history, and the scores that chance alone would give in each.
+
+Nothing here has a state but `_History`, which keeps what is the same for all draws of one column, and is made
+for one call. The names of measures are columns of files and keys of JSON.
+"""
 
 from __future__ import annotations
 

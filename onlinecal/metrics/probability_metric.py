@@ -1,6 +1,10 @@
 """Metrics of the probability of one event, in river's conventions, and their base classes.
 
 A metric checks a round before it counts it, so a refused round changes nothing; `revert` undoes `update`.
+
+`update` and `revert` are the only calls that write. They change what a subclass counts (`_count`,
+`_uncount`), and `update` also which labels were met, which `revert` does not take back. A measure that was
+computed is kept in `_cached` until the next round. Rounds may be reverted in any order.
 """
 
 from __future__ import annotations

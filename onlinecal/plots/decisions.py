@@ -1,4 +1,8 @@
-"""Pictures of decisions: how much more they cost than predicted, for each loss or each half of the rows."""
+"""Pictures of decisions: how much more they cost than predicted, for each loss or each half of the rows.
+
+A function that ends in `_table` computes numbers, and `draw_...` draws what is in such a table, and nothing
+else. Nothing has a state. The columns are those of the files that are written beside pictures.
+"""
 
 from __future__ import annotations
 

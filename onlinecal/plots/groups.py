@@ -1,6 +1,9 @@
 """Pictures of groups and level sets: how far forecasts are from frequencies, before and after recalibration.
 
 Groups are of one event. Level sets are of class probabilities: mean forecasts and frequencies of each class.
+
+A function that ends in `_table` or `_numbers` computes numbers, and `draw_...` draws what is in such a table,
+and nothing else. Nothing has a state. The columns are those of the files that are written beside pictures.
 """
 
 from __future__ import annotations

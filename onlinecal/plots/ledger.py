@@ -1,4 +1,8 @@
-"""Pictures of a ledger's keys: their certificates, and the frequencies of outcomes after forecasts."""
+"""Pictures of a ledger's keys: their certificates, and the frequencies of outcomes after forecasts.
+
+`..._numbers` computes a table of a report, and `draw_...` draws what is in it, and nothing else. Nothing has
+a state. The columns are those of the files that are written beside pictures.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Pictures of histories over their rounds: biases of values, certificates, distances and models' weights."""
+"""Pictures of histories over their rounds: biases of values, certificates, distances and models' weights.
+
+A function that ends in `_table` computes numbers, and `draw_...` draws what is in such a table, and nothing
+else. Nothing has a state. The columns are those of the files that are written beside pictures.
+"""
 
 from __future__ import annotations
 

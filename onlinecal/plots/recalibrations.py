@@ -1,4 +1,8 @@
-"""Pictures of recalibrations: the scores of several side by side, and errors against rounds or patches."""
+"""Pictures of recalibrations: the scores of several side by side, and errors against rounds or patches.
+
+Each function draws what is in the table that it gets, whose columns its docstring names, and nothing else.
+Nothing has a state.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Reliability diagrams, and plans that move forecasts to calibrated values, also for several histories."""
+"""Reliability diagrams, and plans that move forecasts to calibrated values, also for several histories.
+
+A function that ends in `_table` computes numbers, and `draw_...` draws what is in such a table, and nothing
+else. Nothing has a state. The columns are those of the files that are written beside pictures.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 A figure is written together with the numbers it was drawn from. Settings of matplotlib hold only inside of
 `in_house_style`.
+
+Nothing here has a state: a figure is changed only by who draws it, and matplotlib's settings are put back.
+Colours and looks may change freely; pictures of the pages are then drawn anew.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ In the paper's algorithm a regressor is fitted to every level set, round by roun
 more. By default one regressor a round is fitted to all rows, with the log odds of the forecast as a further
 column. Its answers are added to the log odds, so that what the predictor knew stays, and held-out rows decide
 how many rounds there are.
+
+`fit` alone writes: the history of rounds, `rounds_`, and what was found on held-out rows. A round is a fitted
+regressor and is never changed. `predict` plays the kept rounds one after the other on new rows, in the order
+in which they were fitted, which may not change.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 `Response` holds a classifier's answers, and reads scores or probabilities as probabilities in one way, for
 the answers that the recalibrator learns from and for all later ones.
+
+`fit` alone writes, on clones of the classifier and the recalibrator that were given, which stay as they were.
+A `RecalibratedPair` never changes. No recalibrator ever sees the answers of a classifier for rows that this
+classifier was fitted on; where the user has fitted it before, that is the user's own care.
 """
 
 from __future__ import annotations

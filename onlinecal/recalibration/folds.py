@@ -15,6 +15,9 @@ if there are ROWS_A_SET of them or more, and at least two labels come ROWS_A_LAB
 one observation all have its label. If every row of a label comes the same number of times, in many sets, that
 number of rows is counted as one. If there are fewer than two sets for each fold, labels are not looked at: a
 set with enough rows is dealt one by one, and a remark says so.
+
+Nothing here has a state: which rows share a fold follows from the rows, their order and the seed. A change
+here changes every score of held-out rows, and so what is fitted.
 """
 
 from __future__ import annotations

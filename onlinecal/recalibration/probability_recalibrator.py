@@ -2,6 +2,10 @@
 
 Labels become class numbers, and a row of weight w counts as w equal rows. `fit` checks all it is given before
 it sets any fitted attribute; subclasses only say how to learn from checked rows and how to map them.
+
+What always holds of a recalibrator: parameters stay as they were given; attributes that end in an underscore
+are written by `fit` alone, which makes them anew; and `predict_proba`, `transform` and `predict` change
+nothing. So a fit that is refused or fails leaves a recalibrator as it was before.
 """
 
 from __future__ import annotations

@@ -10,6 +10,10 @@ a. On the fitted rows these hold, whatever the correction is:
 - E|h - y|^2 = (1 - a) E|s - y|^2 + a E|f - y|^2 - a (1 - a) E|f - s|^2; the share a is chosen so that this
   does not exceed E|s - y|^2, and a start is only taken if E|s - y|^2 does not exceed E|p - y|^2;
 - on every set A of rows |E (h - y) 1_A| <= (1 - a) |E (s - y) 1_A| + a |E (f - y) 1_A|.
+
+`fit` alone writes: the start, the correction that the subclass learns on the rows after the start, and how
+much of it is kept (`keep_`, `limit_`, `share_`), which held-out rows decide unless it is set. To map a table
+takes the four steps above in their order, and changes nothing.
 """
 
 from __future__ import annotations

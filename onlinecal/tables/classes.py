@@ -1,6 +1,8 @@
 """Reads files as tables of class probabilities with labels, or as forecasts and outcomes of one event.
 
 A `File` holds all columns as they are; a `Part` holds checked numbers of some of its rows and never changes.
+
+`with_maps` and `take` give new parts. The order of `classes` is that of the columns of every table of a part.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Checks of the columns and tables that users hand in; each returns a plain array of one type.
 
 A refusal is a ValueError that names the argument, the value and its row. No function changes its arguments.
+
+Nothing here has a state. What is accepted is part of the interface of everything that takes arrays.
 """
 
 from __future__ import annotations

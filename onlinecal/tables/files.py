@@ -1,6 +1,9 @@
 """Opens a file of a table (CSV, JSON, Parquet or NPZ), a pipe, or data of the package, and reads columns.
 
 `formats` has the reader of each format. What the columns hold is checked in `rounds` and `classes`.
+
+Nothing is kept open or remembered between two calls, and no file is written. The extension says what format a
+file has (FORMATS); where it says nothing, the first bytes do (FIRST_BYTES).
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 A text file is read whole before columns are chosen, so that a row with more or fewer fields than the header
 is noticed, and its values are never read as those of other columns.
+
+A reader is made of the content of one file and used once: `names` is known when it is made, and `read` gives
+the columns that are asked for. A new format is a class with these two and an entry in `files.FORMATS`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 No other module tells libraries apart. A missing value (masked, null, NA, NaT) is None, NaN or NaT in the
 array, so that whatever lies under a mask is never taken for a value. What has no rows that can be read, or
 has them in no order, is refused with an error that says what to do.
+
+Nothing here has a state, and no frame that is handed in is changed. The arrays that come out may share memory
+with it, so they are not written to.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Usual names of the columns of forecasts, outcomes and labels, for files whose columns nobody names."""
+"""Usual names of the columns of forecasts, outcomes and labels, for files whose columns nobody names.
+
+These words are only looked for if nobody names a column. More may be added; to take one away changes what a
+file means.
+"""
 
 from __future__ import annotations
 

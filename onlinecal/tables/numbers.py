@@ -1,4 +1,8 @@
-"""Numbers as files write them, also as texts, and the texts that stand for a missing value."""
+"""Numbers as files write them, also as texts, and the texts that stand for a missing value.
+
+These words decide what a file means: to take one away, or to let it stand for another number, changes what
+was read from old files.
+"""
 
 from __future__ import annotations
 

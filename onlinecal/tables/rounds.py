@@ -1,6 +1,9 @@
 """Reads the rounds of a file: outcomes and forecasts, checked and in order, and when outcomes became known.
 
 Errors name the row of a bad value and the option of the command line that helps.
+
+Nothing here has a state. `Rounds` never change: all their columns have the same length and the same order,
+that of the file or of the column that rounds are sorted by.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ Texts are read if they can be read in only one way: as ISO 8601 and its usual va
 T, with `Z`, `UTC` or an offset, with fractions of seconds. Texts that are no times are refused: they are
 never put in the order of their letters. All times of a column are of one kind, and only times of the same
 kind are compared: numbers, times without a zone, times with a zone, or spans.
+
+A `Times` never changes, and no function changes its arguments. What always holds: all values of a column are
+of its `kind` and in one unit, and a row that is `missing` has a value that nobody looks at. `in_time` brings
+columns to one unit before they are compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Batches of rows, in river's words: all are forecast at once, and settled one after the other."""
+"""Batches of rows, in river's words: all are forecast at once, and settled one after the other.
+
+A batch is nothing but its rows, one after the other: rounds are opened and settled as they are row by row.
+Only the model, if it can, is asked and taught the whole batch at once, and then before the first row is
+settled. While a batch is gone through, an `Asked` stands in place of the model; it is put back whatever
+happens.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Several models of one event: one calibrated column of probabilities, never far behind the best model."""
+"""Several models of one event: one calibrated column of probabilities, never far behind the best model.
+
+A `Mixture` has two states that belong together, that of `combining` and a projection: `ask` writes the
+tickets of both, `settle` learns in both, and `take` and `present` move both tickets. So a round that waits is
+taken out and put back as one. A report never changes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Which labels there are, which of two counts as outcome 1, and answers over them that sum to 1."""
+"""Which labels there are, which of two counts as outcome 1, and answers over them that sum to 1.
+
+A wrapper has one `Labels`, and is the only one that calls `meet`, once for each label of an outcome. `meet`
+only ever adds: a label that is known stays, and once `pair` is set it stays what it is. `_names`, `_own` and
+`direct_pair` follow from `known`, and are written with it. All other methods read (`named` also remembers
+texts, and that it has warned).
+"""
 
 from __future__ import annotations
 

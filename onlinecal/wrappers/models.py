@@ -1,4 +1,8 @@
-"""What can be wrapped: models of river, and classifiers of scikit-learn with declared classes."""
+"""What can be wrapped: models of river, and classifiers of scikit-learn with declared classes.
+
+Nothing here has a state. `FromScikitLearn` holds the classifier, which alone learns, and the classes that
+were declared for it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The face that scikit-learn knows: classes_, partial_fit and predict_proba of whole tables."""
+"""The face that scikit-learn knows: classes_, partial_fit and predict_proba of whole tables.
+
+The face adds no state to the wrapper. `predict_proba` opens a round for each row, as `predict_proba_one`
+does, and `partial_fit` settles them. Classes are declared once, by the first `partial_fit` at the latest: the
+wrapper is then made anew with them, so nothing can have been learnt before.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""When the outcomes of a column become known, and to which forecasts: in time, late, by silence, or never."""
+"""When the outcomes of a column become known, and to which forecasts: in time, late, by silence, or never.
+
+Nothing here has a state, and what comes out never changes. What always holds of a `Settling`: `known` never
+decreases, a row is settled once at most, and every row that is settled by silence is one of those that are
+settled. The rows of a `Group` are numbered from 0 in its schedule, and as in the column in `rows` and
+`known`.
+"""
 
 from __future__ import annotations
 

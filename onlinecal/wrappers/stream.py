@@ -1,4 +1,9 @@
-"""Columns of probabilities and one of outcomes: better probabilities, with a proof, in one call."""
+"""Columns of probabilities and one of outcomes: better probabilities, with a proof, in one call.
+
+Everything here is made for one call: no state is kept from one to the next, and a report never changes. A
+column is read and checked whole before the first row is played. Its rows are then played as a wrapper would
+play them, in the order of their forecasts.
+"""
 
 from __future__ import annotations
 

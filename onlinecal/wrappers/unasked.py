@@ -1,4 +1,9 @@
-"""Labels that no forecast waits for, and forecasts that get no labels: what is refused, or remarked on."""
+"""Labels that no forecast waits for, and forecasts that get no labels: what is refused, or remarked on.
+
+Four fields are written here alone: `_missed`, the last label that came for other values than those that were
+asked about, and two marks that something was said. `_settled` is written by `LateRounds`. None of them
+changes a forecast or a certificate.
+"""
 
 from __future__ import annotations
 

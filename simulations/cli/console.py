@@ -1,4 +1,8 @@
-"""The console command `onlinecal`, with the library's verbs and those of the simulations."""
+"""The console command `onlinecal`, with the library's verbs and those of the simulations.
+
+The group of verbs is made while modules are imported, and does not change. A verb imports what it needs when
+it is called, so that the command starts at once.
+"""
 
 from __future__ import annotations
 

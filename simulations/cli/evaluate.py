@@ -1,4 +1,7 @@
-"""The verb `evaluate`: a classifier and its recalibrations, side by side on one stream."""
+"""The verb `evaluate`: a classifier and its recalibrations, side by side on one stream.
+
+The verb has no state: everything is checked before the first game, and written when all are over.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The verb `experiment`: the figures of the decision paper, on any table of predictions."""
+"""The verb `experiment`: the figures of the decision paper, on any table of predictions.
+
+The verb has no state. Names of figures and of columns are those of files, which users read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The verbs `simulate`, `forecasters` and `adversaries`: who there is to play, and games of theirs."""
+"""The verbs `simulate`, `forecasters` and `adversaries`: who there is to play, and games of theirs.
+
+The verbs have no state. The names in their JSON are what users read.
+"""
 
 from __future__ import annotations
 

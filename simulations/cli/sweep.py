@@ -1,4 +1,8 @@
-"""The verbs `sweep` and `plot`: a grid of games, resumable at any moment, and its pictures."""
+"""The verbs `sweep` and `plot`: a grid of games, resumable at any moment, and its pictures.
+
+The verbs have no state: what a sweep has done so far is in its folder alone (`sweeps/results.py`), so the
+same command goes on after any interrupt.
+"""
 
 from __future__ import annotations
 

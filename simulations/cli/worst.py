@@ -1,4 +1,7 @@
-"""The verb `worst`: the worst case of a forecaster by playing every outcome sequence."""
+"""The verb `worst`: the worst case of a forecaster by playing every outcome sequence.
+
+The verb has no state. The names in its JSON and files are what users read.
+"""
 
 from __future__ import annotations
 

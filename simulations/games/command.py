@@ -1,4 +1,8 @@
-"""The work of `onlinecal simulate`: opponents, games, the table of results and pictures."""
+"""The work of `onlinecal simulate`: opponents, games, the table of results and pictures.
+
+A `Request` and an `Opponent` never change. The whole request is checked before a game is played, and nothing
+is written before all are over. The names in the JSON are those of `Measured`, which users read.
+"""
 
 from __future__ import annotations
 

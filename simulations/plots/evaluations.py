@@ -1,4 +1,8 @@
-"""Pictures of evaluations: how the distance of each method grew, and reliability diagrams side by side."""
+"""Pictures of evaluations: how the distance of each method grew, and reliability diagrams side by side.
+
+`prepare_...` makes a table, and `draw_...` draws what is in it, and nothing else. Nothing has a state. The
+columns are those of the files that are written beside pictures.
+"""
 
 from __future__ import annotations
 

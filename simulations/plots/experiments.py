@@ -1,4 +1,8 @@
-"""Figures of the verb `experiment`, which compare recalibrations of the same rows by several methods."""
+"""Figures of the verb `experiment`, which compare recalibrations of the same rows by several methods.
+
+`prepare_...` makes a table, and `draw_...` draws what is in it, and nothing else. Nothing has a state. The
+columns are those of the files that are written beside pictures.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 A film shows the biases as the game goes on: alpha(v) of every value v, and six frames. alpha(v) is the sum of
 (v - y) over the rounds charged to v: values above the frequency of ones are blue, values below it are orange.
 A certificate counts the sum of |alpha(v)|.
+
+`prepare_...` makes a table, and `draw_...` draws what is in it, and nothing else. Nothing has a state. The
+columns are those of the files that are written beside pictures.
 """
 
 from __future__ import annotations

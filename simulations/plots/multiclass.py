@@ -1,4 +1,8 @@
-"""Pictures of games of several classes: distance against T, and three classes on their triangle."""
+"""Pictures of games of several classes: distance against T, and three classes on their triangle.
+
+`prepare_...` makes a table, and `draw_...` draws what is in it, and nothing else. Nothing has a state. The
+columns are those of the files that are written beside pictures.
+"""
 
 from __future__ import annotations
 

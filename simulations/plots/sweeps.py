@@ -2,6 +2,10 @@
 
 The first two have a panel per forecaster and a line per adversary. The figure `landscape` shows growth with a
 panel per adversary, and `matrix` shows the exponents of a whole sweep as a table.
+
+`prepare_...` makes a table of a sweep's results, and `draw_...` draws what is in it, and nothing else.
+Nothing has a state, and the results are only read. The columns are those of the files that are written beside
+pictures.
 """
 
 from __future__ import annotations

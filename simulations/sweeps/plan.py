@@ -1,4 +1,9 @@
-"""The plan of a sweep: a TOML file is read and checked once, and the plan never changes after that."""
+"""The plan of a sweep: a TOML file is read and checked once, and the plan never changes after that.
+
+Specs in a plan are canonical, so that equal games have equal names. The digest of a game is made of the
+fields of a `PlannedGame` in their order, of the code, and of one's own files: if any of these changes, the
+game counts as one that was not played.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A sweep from Python: its plan in, its tables out."""
+"""A sweep from Python: its plan in, its tables out.
+
+Nothing is kept here: what was played is in the folder, or with `out=None` in a temporary one that goes with
+the call.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,10 @@ case itself and not an estimate. A randomised forecaster's error is averaged ove
 draws for each outcome sequence; so the worst sequence is one that does not react to the draws.
 
 The sequences of one length are walked as a tree: rounds that they have in common are played once.
+
+Nothing here has a state between two calls. A forecaster plays on a copy of its memory, so that a round can be
+taken back by going on from an earlier copy. The work is cut into pieces that share nothing, and the worst of
+all is the first among equals, so the answer does not depend on how it was cut.
 """
 
 from __future__ import annotations

@@ -11,6 +11,11 @@ chooses: in a node some games have some of their sequences left, and mixtures of
 only lower the value. Reflection, which exchanges 0 and 1 in outcomes and forecasts, halves the work. The
 value is at least the cost of games that begin with outcome 0 after a first forecast of 1/2 or more, and at
 most their cost after a first forecast of 1/2.
+
+A `GameRelaxation` is made once for a number of rounds, and only read by the search; a `SearchNode` never
+changes. What always holds during the search: the least bound of the open nodes is at most the value, and the
+best forecaster found pays at least the value. Forecasters that long searches have found are kept in
+minimax.toml.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The request to the verb `recalibrate`: a file, its columns, a method, its settings, which rows to fit."""
+"""The request to the verb `recalibrate`: a file, its columns, a method, its settings, which rows to fit.
+
+A `Request` never changes. `check_owners` refuses options that do not go with its method, and `made` makes the
+method's estimator of its settings; all others only read it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """Methods fitted on some rows and compared on others: all that apply, of which one is taken, or one alone.
 
 A single method is compared with the usual recalibrations, and reports more about itself.
+
+The order is: methods are made, each is fitted on the fitted rows of each fold (`tried`), tested rows are
+scored, and the report is made. Tested rows are never fitted. Nothing is kept from one request to the next,
+and what comes out never changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Columns of a file as groups: by their values, or by ranges of many numbers."""
+"""Columns of a file as groups: by their values, or by ranges of many numbers.
+
+Ranges are fixed by the rows that are fitted (`of`), and are then the same for all other rows.
+"""
 
 from __future__ import annotations
 

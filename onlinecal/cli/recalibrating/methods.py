@@ -1,4 +1,8 @@
-"""The methods that can be asked for alone: how each is made, what it takes, reports and draws."""
+"""The methods that can be asked for alone: how each is made, what it takes, reports and draws.
+
+METHODS has all that is known of a method, and never changes. What comes out of a fit, a `Findings`, never
+changes either.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The report of a recalibration, for people, for machines and for files."""
+"""The report of a recalibration, for people, for machines and for files.
+
+A report never changes once it is made. The keys of `record` are those of report.json and of --json, and the
+columns of `probabilities` and `scores` are those of files: users read them by name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The rows that the verb `recalibrate` reads: those of the file that it fits to, and those of a new file."""
+"""The rows that the verb `recalibrate` reads: those of the file that it fits to, and those of a new file.
+
+Nothing here has a state. Rows keep the numbers that they have in the file.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@ column of ones it is the public measure. Calibration errors are made of sums ove
 level set and class, a group and level), which are a sparse matrix times the weights.
 
 The module also compares the scores of several methods: intervals, ties, and the best method for each purpose.
+
+Nothing here has a state. All scores of a bootstrap are taken under the same weights, so that methods are
+compared on the same resamples; equal seeds give equal weights. Names of scores are keys of JSON.
 """
 
 from __future__ import annotations

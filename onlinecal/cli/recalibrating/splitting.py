@@ -1,5 +1,9 @@
 """The split into rows that are fitted and tested: at random, by time or by a column; some rows stay
-together."""
+together.
+
+A `Split` never changes. A row is tested in one fold at most, and never in a fold that it is fitted in; rows
+that belong together are in the same part.
+"""
 
 from __future__ import annotations
 

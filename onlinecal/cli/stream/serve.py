@@ -1,4 +1,8 @@
-"""The verb `stream serve`: the engine over HTTP."""
+"""The verb `stream serve`: the engine over HTTP.
+
+The engine is opened before the server and closed after it. In `Beside`, the server has a thread and an event
+loop of its own, and shares with the other input only the engine, which may be used from several threads.
+"""
 
 from __future__ import annotations
 

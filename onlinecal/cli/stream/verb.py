@@ -1,4 +1,7 @@
-"""The verb `stream`: the event engine on standard input and output, and what belongs to its ledger."""
+"""The verb `stream`: the event engine on standard input and output, and what belongs to its ledger.
+
+Nothing here has a state: options are checked and handed to `loop` or `kafka`.
+"""
 
 from __future__ import annotations
 

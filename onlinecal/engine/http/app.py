@@ -1,6 +1,11 @@
 """The engine over HTTP: an ASGI application. Needs the extra `serve`.
 
 docs/over-http.md lists the routes and what they answer.
+
+Routes, statuses and the names of fields are a contract with clients: docs/over-http.md has them. The
+application keeps two answers for a moment, so that many who look do not ask the engine as often:
+`_last_overview` and `_health_check` of `ReadRoutes`, which alone writes them. All else is asked of the engine
+each time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""The bodies of requests: how large they may be, how long they may take, and how many are held at a time."""
+"""The bodies of requests: how large they may be, how long they may take, and how many are held at a time.
+
+Everything runs in the event loop. A body takes a place once it is large (`Room.enter`), is `arriving` until
+it has `arrived`, and gives its place back when its request is answered (`Body.leave`). What always holds
+between two steps: somebody waits in `_queue` only while no place is free; `_arriving` has the bodies with a
+place that are still read, in the order in which they began.
+"""
 
 from __future__ import annotations
 

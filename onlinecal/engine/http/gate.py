@@ -2,6 +2,9 @@
 
 (Starlette's own check of hosts answers a bare 400 that does not say what is wrong, and only its newer
 releases read the name [::1].)
+
+A gate keeps nothing of a request. For each it calls its caller's `admit` at most once, and `answered` when
+the last part of an answer was sent. Headers and statuses are what clients see: docs/over-http.md has them.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 The series are totals, and two for each of the few keys to look at first. So their number does not grow with
 the number of keys.
+
+Nothing here has a state: the series are made anew from each overview. Their names and labels are a contract,
+since dashboards and alarms of others name them.
 """
 
 from __future__ import annotations

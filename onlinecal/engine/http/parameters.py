@@ -1,4 +1,8 @@
-"""The parameters behind the question mark of a request: each is known, is given once, and can be."""
+"""The parameters behind the question mark of a request: each is known, is given once, and can be.
+
+Parameters are declared while modules are imported, and never change. They are part of the contract in
+docs/over-http.md.
+"""
 
 from __future__ import annotations
 

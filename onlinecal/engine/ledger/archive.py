@@ -6,6 +6,10 @@ transaction, for which nobody else may write to it. If the call is interrupted, 
 event is in the ledger, or in an archive, or for a moment in both; it is never in neither.
 
 The ledger keeps a digest of each archive, and a hash of each id in them.
+
+Only `archive_ledger` writes: first the archive, a new file, and then the ledger (`_shrink`). An archive never
+changes once it has its name. What marks a file as one, a `Marker`, and the rows of `archives` and `archived`
+are saved formats.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@
 come out as it is written. `examine` collects what an operator needs to know, also of a ledger that cannot be
 opened any more; it leaves out what it cannot find out. `repair_ledger` plays what can be read into a new
 ledger.
+
+`check_ledger` and `examine` only read, and may run beside a writer. `repair_ledger` writes the new file
+alone, and leaves the damaged one as it is. Nothing here has a state; results are objects that never change,
+whose fields are shown by name with --json.
 """
 
 from __future__ import annotations

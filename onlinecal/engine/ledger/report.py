@@ -1,4 +1,9 @@
-"""A report on a ledger, and a table of all its forecasts; a writer may be at work meanwhile."""
+"""A report on a ledger, and a table of all its forecasts; a writer may be at work meanwhile.
+
+All reads of a report are in one transaction, so it is of one moment. Nothing is written, and nothing is kept
+from one report to the next. Users read the fields of a `Report` by name, with --json, and the columns of the
+exported table, which are in docs/operate.md.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,11 @@ of its other values, and whoever reads a row compares the two. A row that is gon
 or an index that does not agree with its table. A CRC-32 finds every single changed bit, and any three in a
 row of up to 11 KB (Koopman, 2002). Sums find accidents, not fraud: who can write to the file can also compute
 them anew.
+
+Tables, their columns and orders, and how values stand in them (`stored`, `stored_outcome`) are a saved
+format: whoever changes one of them raises STATE_FORMAT. All functions that write are called inside a
+transaction of their caller. Rows of keys, queries and closings never change. Other rows are replaced as a
+whole, each with a new sum.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 A row becomes the line that the engine on one machine would read. Before the shuffle all lines of a key are
 joined into one text. Answers are packed, too: those that only have numbers in arrays, the others as JSON.
+
+Nothing here has a state. EVENTS and REPLY are what users write and read. PACKED and PACKED_ANSWERS are used
+inside one query, between two steps of it, and may change freely.
 """
 
 from __future__ import annotations

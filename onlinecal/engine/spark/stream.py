@@ -5,6 +5,11 @@ about its events. Spark keeps the states, spreads the keys over machines, and ma
 
 Spark hands rows to Python one value at a time, which takes longer than a forecast. So `rows` packs all rows
 of a key into one. The states of a ledger can be a stream's first states.
+
+Spark calls `init` once for a task, `handleInitialState` for keys that come with a state, `handleInputRows`
+for each key and micro-batch, and `close`. A key's state is the bytes of `KeyTurns`, which `_state` keeps;
+this class writes it once in a micro-batch, if it has changed. All else that it has may be made anew at any
+time.
 """
 
 from __future__ import annotations

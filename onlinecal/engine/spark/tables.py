@@ -2,6 +2,9 @@
 
 To measure, Spark counts the rounds of every group and forecast, which is all that the measures need; one task
 then takes a group's counts and measures them. No row of the table comes to the driver.
+
+Nothing here has a state, and no table is changed. Names and types in MEASURES are the columns that users
+read. What goes between two steps of one query may change freely.
 """
 
 from __future__ import annotations

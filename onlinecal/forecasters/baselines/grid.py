@@ -7,6 +7,11 @@ neither way, which may be forecast as it is, or there are two neighbours that le
 Foster draws one of the two. So do Foster and Hart, but their leans are average errors, and every error
 counts, however small. Gupta and Ramdas answer after the outcome, with the point that it suits. Foster and
 Vohra have no internal regret: their draw is the stationary distribution of a chain that follows regrets.
+
+Memories are those of `mixing`, which says how a round goes and what always holds. `learn` of a baseline
+writes its own numbers behind the lists, and nothing else; `mix` reads all, and writes the mixture, and
+LAST_PLACE where the machine has that. Equal seeds give equal draws, so the order in which draws are used may
+not change.
 """
 
 from __future__ import annotations

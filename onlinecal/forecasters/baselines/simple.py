@@ -1,6 +1,9 @@
 """Forecasters without a grid: a constant, one half with a correction, the share of ones so far.
 
 One of them adds random numbers of imagined outcomes to the share: it has no regret under any proper loss.
+
+Memories are those of `mixing`, which says how a round goes and what always holds. A learner writes its own
+numbers alone. Equal seeds give equal draws, so the order in which draws are used may not change.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Four questions decide. Does the grid stay, since the number of rounds, of cells or of a window's rounds is
 known? Are rounds served by hints? Is the report or the rule set by the user? Was a kind of grid asked for?
+
+Nothing here has a state: settings never change, and the memory is new at each call. Which grid is chosen
+decides every answer of a forecaster, also of those that are saved and checked again (`soundness`). So a
+choice changes only where changed answers are meant.
 """
 
 from __future__ import annotations

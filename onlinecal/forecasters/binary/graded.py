@@ -8,6 +8,9 @@ point, and 1/2 is one of its points (docs/theory.md, Theorem 7d). Points are who
 
 The promise after T rounds is lambda T, and for each inner point (1 + |kappa|) times the bound on its bias
 (Theorem 7c; with late labels Theorem 15, in a window 25a, with shares 26a).
+
+LAMBDA and the two sums are written when a memory is made or `refined`, from its points. In a round only what
+`full_table` names is written.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 The bounds themselves stand in the modules of the grids. d/m bounds the distance from a report to the charged
 point: d = 1/2 for the midpoint, 1 for the other reports.
+
+All of it is computed from settings: nothing here has a state, and no forecast depends on it, but for
+`cells_for` and `window_cells`, which choose grids. A bound may only change with its proof.
 """
 
 from __future__ import annotations

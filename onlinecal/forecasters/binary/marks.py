@@ -6,6 +6,9 @@ it follows from the memory. The game is the same as without a guide, to the bit.
 A cell is strictly valid if its ends accept their outcomes, and freely valid if unbiased points count as
 accepting both. A guide has the marks of all cells for each kind, `start` being where those of the strictly
 valid ones begin. The valid cell nearest to a hint is usually found in two words of 64 cells.
+
+`mark_both_sides` keeps the marks beside one point right, whatever they were; whoever charges a point calls it
+if `changes_cells` says so. So between two rounds every mark says what the memory says.
 """
 
 from __future__ import annotations

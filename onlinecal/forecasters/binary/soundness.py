@@ -4,6 +4,9 @@ Compiled code does not check the bounds of an array, and a wrong number may keep
 Whoever takes in a memory (from a ledger, a checkpoint, a pickle) asks here first: the settings must be those
 of the forecaster, and every number that is an index or ends a loop must be in its range. A memory that passes
 may still tell of rounds that never were.
+
+The checks only read. `fresh` is a new memory of the same settings: what a round never changes must be equal
+there.
 """
 
 from __future__ import annotations

@@ -11,6 +11,9 @@ distance that reports have saved against the d/m of each round.
 
 The promise after T rounds is d T/m for the distance and c for the bias of each of the m - 1 inner points
 (docs/theory.md, Theorem 7; where points without bias are free Theorem 7a, with late labels Theorem 15).
+
+EXCESS is written by `charge_point`, and anew by `free_points`; SHIFT, FREED and the thresholds only when a
+memory is made or `refined`. All else in a round is written as `full_table` says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""SimplexAlmostOneStepAhead: the forecaster of several classes, played online, as a river classifier."""
+"""SimplexAlmostOneStepAhead: the forecaster of several classes, played online, as a river classifier.
+
+What the forecaster has learnt is in `_run` (`simplex/run.py`), and which tokens are open in `_open`. All its
+other fields are settings, which never change. A method that is refused leaves both as they were.
+"""
 
 from __future__ import annotations
 

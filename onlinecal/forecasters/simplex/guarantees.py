@@ -5,6 +5,9 @@ docs/theory-simplex.md has the proofs.
 A bound is a sum over rounds: distance, at most reach(k, m)/m a round, plus the biases of the grid points. A
 point that is only charged with its own label has biases that repeat, so their largest sum can be computed
 (section 3).
+
+Nothing here has a state but caches. The functions that choose grids (`cells_for`, `level_at`, `window_cells`)
+decide forecasts; the others bound what has been played. A bound may only change with its proof.
 """
 
 from __future__ import annotations

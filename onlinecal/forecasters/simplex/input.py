@@ -1,6 +1,9 @@
 """Checks of what users hand to the simplex forecaster: parameters, class labels, soft labels, hints.
 
 All functions raise ValueError and leave their arguments alone.
+
+Nothing here has a state. The order of classes is that of the forecaster; new ones get the numbers behind
+those of the known ones, in the order in which they come.
 """
 
 from __future__ import annotations

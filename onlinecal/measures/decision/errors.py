@@ -7,6 +7,10 @@ soft partitions have the same supremum, and some hard rounding of a soft partiti
 
 In "predicted" losses Y is distributed as p says, in "true" losses it is the label. All averages are over
 rows.
+
+Nothing here has a state. A search draws random partitions: equal seeds give equal answers, so the order of
+draws may not change. What it finds is always a proven lower end of the supremum, since it is the error of one
+partition.
 """
 
 from __future__ import annotations

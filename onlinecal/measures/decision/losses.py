@@ -1,6 +1,9 @@
 """The costs of decisions by class probabilities, and partitions of the simplex into regions of actions.
 
 All averages are over rows.
+
+Nothing here has a state, and no argument is changed but `out`. Of actions with equal losses the first is
+taken, everywhere.
 """
 
 from __future__ import annotations

@@ -18,6 +18,10 @@ sequences,
 - Both ends may come from outcomes rounded to 0 and 1. That changes the distance by at most the sum of what
 was
   rounded off.
+
+A `CalibrationMonitor` is a `Tallies` that also answers. Only `update` and `update_many` write; its answers
+read, and are proven of all rounds that were counted, those included that were counted at a neighbouring
+value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Distance to calibration: the least total movement that makes a forecast history perfectly calibrated."""
+"""Distance to calibration: the least total movement that makes a forecast history perfectly calibrated.
+
+Nothing here has a state, and answers never change. `budget` and `rtol` decide how narrow a bracket is, never
+whether it holds. The work is counted in steps and not in seconds, so an answer is the same on every machine.
+"""
 
 from __future__ import annotations
 

@@ -16,6 +16,10 @@ which r zeros (or s ones) fit into the room that the cutoff leaves are an interv
 A search from the end, exact up to half the cutoff, comes first. It gives the least excess that is still ahead
 of every lattice point; points that it did not reach have at least half the cutoff ahead. The search from the
 start need not go on from points whose excess so far and ahead exceeds the cutoff.
+
+A `Points` is written by the kernels of one search, and thrown away with it. What always holds there: an
+excess that is kept is that of the cheapest path to its point found so far, and a point without a path has an
+infinite one.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ outcome 1. A cheapest calibrated sequence is monotone within each outcome, so it
 value the path is convex: only lattice points below the straight line to where it must end can lie on it.
 
 For longer histories `exact.py` looks only at a part of this lattice.
+
+Nothing here has a state. Steps come in the order of their values, as `primitive_steps` gives them:
+`path_costs` and `step_back` rely on that order.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 For every measure a perfectly calibrated q is a list of level sets (zeros, ones). The value of a level set is
 the fraction ones/(zeros+ones), an exact rational. Rounds are dealt to level sets in sorted order within each
 outcome, which is the cheapest way: a matching on the line.
+
+A `Levels` never changes: its values increase, and no two are equal. Numbers of rounds are whole, so values
+are compared as fractions, without rounding.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ With soft labels, rows of shares:
 found
   with labels of one class each, drawn so that neighbouring rounds have each class about as often as they
   should.
+
+Nothing here has a state. Bounds are only ever replaced by better ones, each proven by itself, so the order in
+which they are tried decides how narrow a bracket is, and never whether it holds.
 """
 
 from __future__ import annotations

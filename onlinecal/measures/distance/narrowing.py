@@ -6,6 +6,8 @@ and if one arrives it has the exact distance. Both begin with little work and go
 as much work as the other has had: so neither costs much if the other alone would have been enough.
 
 Invariant: lower <= distance <= upper at any time, and `levels` attain the upper end, up to rounding.
+
+`run` and what it calls write a `Narrowing`; `lower` only rises, and `upper` only falls, with `levels`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """l_p calibration errors of whole rows, their reports and intervals, and the largest error given a level
-set."""
+set.
+
+Nothing here has a state. Level sets are in the order in which they first come, in every report.
+"""
 
 from __future__ import annotations
 

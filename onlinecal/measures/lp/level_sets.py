@@ -6,6 +6,11 @@ set. There are about C(n_levels + k, k) level sets, and n rows are in at most n 
 A probability that is at most 1e-7 below a multiple counts as that multiple, since float32 loses about 1e-7.
 So 0.3, 1 - 0.7 and numpy.float32(0.7) are in the levels that are written 3/10 and 7/10. On very fine grids
 the allowance is 1/(4k) of a level instead.
+
+The functions have no state. A `RunningLpError` is written by `add`, and by `restore` when it is made from a
+saved state. What always holds between two calls: `_places` has the place of each level set in `biases`;
+`_norms` is a tree, whose leaf behind that place is the norm of its biases, and whose every inner node is the
+norm of its two children. The engine saves level sets and biases, not the tree.
 """
 
 from __future__ import annotations

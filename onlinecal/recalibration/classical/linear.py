@@ -6,6 +6,9 @@ sample's second derivatives are the identity, so that it needs few passes.
 
 With second derivatives the average loss is promised to be within LOSS_GAP of the least one. On one machine
 the same rows give the same bytes; on another one last digits differ, since BLAS and exponentials do.
+
+A map is a few fitted numbers (attributes that end in an underscore), which `fit` alone writes; to map changes
+nothing. `LinearLoss` holds rows for one fit.
 """
 
 from __future__ import annotations

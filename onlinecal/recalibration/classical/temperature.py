@@ -1,6 +1,9 @@
 """Maps that learn few numbers or a curve: temperature scaling, beta calibration, isotonic regression.
 
 Each maps a row by itself. Fitted numbers are those of the least log loss; curves are scikit-learn's.
+
+A map is a few fitted numbers or curves (attributes that end in an underscore), which `fit` alone writes; to
+map changes nothing.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 A loss table has one row per action and one column per class, shape (K, C): l[a, c] is the loss of action a
 when the class is c. A family is a stack of tables, (n_losses, K, C). A `LossTable` is checked when it is made
 and never changes.
+
+Equal seeds give equal tables, so the order in which numbers are drawn may not change. What `write_csv`
+writes, `read_csv` reads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """Decision recalibration in scikit-learn's conventions, and saving of fitted models as plain arrays.
 
 `CompressedPredictor` has one forecast per action, which is all that one decision maker needs to know.
+
+`fit` alone writes: the rounds (`rounds_`), which with `warm_start` go on from those of the fit before, the
+start, and what was found on held-out rows. `predict_proba` plays the rounds in their order. The names and
+shapes of `to_arrays` are a saved format, with STATE_FORMAT in it.
 """
 
 from __future__ import annotations

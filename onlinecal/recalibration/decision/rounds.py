@@ -6,6 +6,10 @@ U = D^+ R. In the eigenvectors v of D, with values lambda, it takes |v R|^2 / la
 each; a step s times as long takes s (2 - s) times as much, so none with 0 <= s <= 1 lets it rise. The full
 step takes off at least (sum_a ||R_a||)^2: use trace(U^T R) = max over Z of 2 trace(Z^T R) - trace(Z^T D Z),
 Z_a = s R_a / ||R_a||, and that the entries of D sum to 1.
+
+A `Round` never changes. A `Descent` is written by `advance` alone, a round at a time: it searches, makes the
+round, and moves the table. A `DescentFold` plays the same on its rows, and replays each round on the rows
+that are held out, which no search ever sees. Equal seeds give equal rounds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Makes groups of categories or predicates, and reports what a recalibration repaired in each group.
 
 A `GroupMaker` fixes the groups in `fit`; `transform` finds the members of the same groups in other rows.
+
+`fit` alone writes; `transform` and what is asked of groups later change nothing. The order of `names_` is
+that of the columns of every membership table.
 """
 
 from __future__ import annotations

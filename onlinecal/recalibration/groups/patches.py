@@ -14,6 +14,11 @@ A step on log odds is the one of the least log loss that self-concordance proves
 (outcome - forecast), and the spread h the sum of f (1 - f). A step of ln(1 + r) with r = |g|/h lowers the sum
 of log losses by at least h ((1 + r) ln(1 + r) - r). Probabilities stay inside (0, 1), and in the same order
 inside the cell.
+
+A history is an array of PATCH, in the order in which patches are made, and never changes once a fit is over:
+`replay_moves` and `replay_steps` play it on other rows, and come to the same forecasts for equal rows. What
+keeps sums while patches are searched for (`ValueCells`, `StepCells`, `RowsByValue`) is made for one fit. Each
+of them is told of every move, so that its sums are always those of the present forecasts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """The recalibrator of forecasts inside groups, in scikit-learn's conventions.
 
 `plan_of` checks the parameters and fills in those that are None; `fit` follows the plan and keeps the result.
+
+Attributes that end in an underscore are written by `fit` alone; `predict` changes nothing. A fitted
+recalibrator is a start, a history of patches, and how many of them are kept, in this order.
 """
 
 from __future__ import annotations

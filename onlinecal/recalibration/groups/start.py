@@ -1,6 +1,8 @@
 """Chooses the map that patches start from, and how many patches are made: held-out rows decide both.
 
 Every choice has to lower the loss of held-out rows by more than chance explains; else nothing is changed.
+
+Nothing here has a state but `StartMap`, which `fit` alone writes. Held-out rows decide, and are never fitted.
 """
 
 from __future__ import annotations

@@ -4,6 +4,11 @@ The paper's words: a bin is a level set of large mass. The groups of G are rows 
 are merged, the row of the one that moved stays. The groups of M are nodes, which are estimated once and never
 change. They are numbered in the order in which they are made, and the first ones are the bins. There are some
 hundreds of rounds at most in practice, so they are played in plain Python.
+
+A `MovingGroups` is made for one run, and written by `play`, `merge` and what they call. What always holds
+between two rounds: a group that was not merged into another has the sums of the estimates of its parts, its
+key is the level set that its prediction is in, and `places` has it under that key. `LpHistory` and
+`FinalGroups` never change.
 """
 
 from __future__ import annotations

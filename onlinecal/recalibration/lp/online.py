@@ -1,6 +1,11 @@
 """l_p recalibration while a stream runs: counts of level sets in bounded memory, and Algorithm 2 on them.
 
 Counting never changes what `answer` returns; only `fit` replaces the map, as a whole.
+
+Two writers: `keep`, which counts a round, and `fit`, which makes a map of what was counted. `answer` only
+reads. What always holds of a `LevelSetCounts`: at most `capacity` entries; the credit of each is more than
+`paid`; and weights are in a unit that grows, so that only their ratio to `weight` means anything. The engine
+saves counts and map (`engine/keys/lp_lanes.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The recalibrator of tables under the l_p error, in scikit-learn's conventions, and the map that it fits."""
+"""The recalibrator of tables under the l_p error, in scikit-learn's conventions, and the map that it fits.
+
+Attributes that end in an underscore are written by `fit` alone; `predict_proba` changes nothing. A
+`LevelSetMap` never changes: its rows of `levels` are the level sets that it knows, each once, and `values`
+has what becomes of each.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Two labels: whether the positive one comes is the one event that is forecast."""
+"""Two labels: whether the positive one comes is the one event that is forecast.
+
+`settle` writes the projection and the two counters; the counters only grow, and only their sums are shown.
+Once `labels.pair` is known, `events` is fixed for good.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Buckets of the hint, each with a bias table of its own: of equal width, or some that split."""
+"""Buckets of the hint, each with a bias table of its own: of equal width, or some that split.
+
+`note` and `halve` write, for their one projection. What always holds: the four lists have the same length; a
+bucket with halves is not in use, and stays; its halves are two neighbouring places behind it.
+"""
 
 from __future__ import annotations
 

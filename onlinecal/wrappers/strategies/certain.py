@@ -1,4 +1,7 @@
-"""While a single label is known its probability can only be 1."""
+"""While a single label is known its probability can only be 1.
+
+`settle` counts, and nothing else here is learnt.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which strategies there are, which settings go with them, and which of them "auto" is."""
+"""Which strategies there are, which settings go with them, and which of them "auto" is.
+
+Nothing here has a state. The numbers in CHOICES and INFORMATIVE decide which strategy plays, so they change
+answers. The order of KINDS decides the last bit of sums.
+"""
 
 from __future__ import annotations
 

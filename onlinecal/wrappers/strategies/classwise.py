@@ -1,4 +1,8 @@
-"""One against the rest: a forecaster of two outcomes for each label."""
+"""One against the rest: a forecaster of two outcomes for each label.
+
+A round writes every projection that it asked, and the steering that all strategies share. What was given may
+differ from what a projection said, which it is told by `give`, before it is settled.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The probabilities of all labels together, as a vector."""
+"""The probabilities of all labels together, as a vector.
+
+A round is a token of `forecaster`. `_token` is written by `_answer` and `present`, and taken away when the
+round is settled or taken out. `_announced` is what the last answer said.
+"""
 
 from __future__ import annotations
 

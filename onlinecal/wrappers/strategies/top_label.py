@@ -1,4 +1,7 @@
-"""One event: that the label is the most probable one, whichever that is."""
+"""One event: that the label is the most probable one, whichever that is.
+
+There is one projection, whatever the label. `asked` and `events` say which label the open round is about.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Labels halved, the halves halved again, and so on: one event for each half among the rounds of both."""
+"""Labels halved, the halves halved again, and so on: one event for each half among the rounds of both.
+
+A label keeps its number, and a node its projection, whichever labels a round names. A round asks the nodes
+over its labels, `events`, and its label settles those on the way down to it. `asked`, `_halves` and `events`
+belong together, and `_grow` alone writes them.
+"""
 
 from __future__ import annotations
 

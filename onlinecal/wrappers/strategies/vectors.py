@@ -1,4 +1,9 @@
-"""Steering of a model's whole answers, over all labels together."""
+"""Steering of a model's whole answers, over all labels together.
+
+A label gets a number when it is met, and keeps it; the state then has one class more. `ask` leaves a ticket
+in the state and `learn` takes in its label, as `steering/vector.py` says. Tickets that wait are made longer
+when they come back.
+"""
 
 from __future__ import annotations
 

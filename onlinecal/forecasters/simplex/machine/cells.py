@@ -21,6 +21,9 @@ with the largest: as much as cannot change the sign of the slope on this line, w
 One of the k steps does not occur, that of the *last* class. In the sums of a point's coordinates from the
 class after that one on, each step lowers one sum by a unit. So barycentric coordinates are differences of
 such sums.
+
+`place_cell` writes the other frame and the room for a single point; no function here writes a record. Tokens,
+pickles and the engine's ledger hold kept cells, so their layout is part of STATE_FORMAT.
 """
 
 from __future__ import annotations

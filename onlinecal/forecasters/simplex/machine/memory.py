@@ -97,7 +97,7 @@ BASE = HEADER.field("step of the base grid; 0 unless the grid tunes itself", "un
 BALANCE = HEADER.field("the account; 0 unless the grid tunes itself", "1/(k SCALE FINE)")
 HEADER_LENGTH = HEADER.end
 FOLLOWS = 1
-"""A REPORT, see `report`."""
+"""A REPORT: a hint is announced as it is if it is in the cell, see `cells.move_inside`."""
 
 RECORD = Layout()
 """A record; the coordinates of the point and its k biases follow."""

@@ -1,10 +1,10 @@
 """Almost-One-Step-Ahead for k classes: forecasts on the simplex, charged to the vertices of a full cell.
 
-The machine keeps a current cell whose k vertices are labelled with all k classes (see `walk`),
-announces its barycentre and charges a round with outcome j to the vertex labelled j. By the labelling
-rule (`table`) no bias leaves (-1, 1), and only the charged point can change its label. With a hint it
-announces another full cell, one near the hint, and the barycentre of that or its point towards the hint
-(`report`); the current cell stays.
+The machine keeps a current cell whose k vertices are labelled with all k classes (see `walk`), announces its
+barycentre and charges a round with outcome j to the vertex labelled j. By the labelling rule (`memory`) no
+bias leaves (-1, 1), and only the charged point can change its label. With a hint it announces another full
+cell, one near the hint, and the barycentre of that or its point towards the hint (`cells`); the current cell
+stays.
 
 Duels play rounds by `RULES`, and all others by the compiled entry points at the end. An entry point that
 finds no room changes nothing and answers NO_ROOM. Then the table must grow or the grid change, which is done

@@ -28,6 +28,11 @@ these labels. Of such deals one is chosen that makes biases grow little if the h
 is remembered, and the searches for the next hints in the same region of the simplex begin there; for more
 hints the longer the walk was. Any anchor will do (docs/theory-simplex.md, section 9). Regions have entries
 behind the records, one for every four records, and a region keeps its entry until another region needs it.
+
+Walks write frames, the anchor, the point, regions and the counts of pivots and changes; they never write a
+record. What a walk begins with is a full cell in the current frame (`doors`), or nothing (`restart`). What it
+leaves is a full cell, in the current frame or in the frame that it returns. Regions decide where a walk
+begins, and so which full cell is found: they are part of the state.
 """
 
 from __future__ import annotations
