@@ -1,4 +1,8 @@
-"""Names of a package that are loaded when they are first asked for, so that importing it stays cheap."""
+"""Names of a package that are loaded when they are first asked for, so that importing it stays cheap.
+
+What was loaded is kept as an attribute of the package, and nothing else is. Nothing here may import more than
+the standard library: each package of the library calls it while it is being imported.
+"""
 
 from __future__ import annotations
 

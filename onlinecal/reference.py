@@ -7,6 +7,9 @@ Forecasters are generators. Ask one for its first prediction with `next`, and se
 answers with the next prediction. `predictions` does this with a list of outcomes. What is no outcome, no
 grid or no table raises a ValueError as soon as it is read, and a game ends with that.
 
+The state of a generator is in its local variables, which nobody else sees. Everything may be changed that
+leaves the answers and the papers' words as they are.
+
 References
 ----------
 - The online paper: Arunachaleswaran, Collina, Roth & Shi, "An Elementary Predictor Obtaining 2√T + 1 Distance

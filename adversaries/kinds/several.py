@@ -188,7 +188,7 @@ def _dirichlet_drift_initial(values: Mapping[str, Any], n_classes: int, horizon:
     horizon_unless="spacing",
 )
 def dirichlet_drift_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """Class probabilities that wander through the simplex in straight lines. State: see `path`."""
+    """Class probabilities that wander through the simplex in straight lines. State: see PATH_POINTS."""
     return drawn(move(state, t, len(forecast)), u)
 
 
@@ -260,7 +260,7 @@ def _target_sweep_initial(values: Mapping[str, Any], n_classes: int, horizon: in
     for_horizon=_target_sweep_initial,
 )
 def target_sweep_step(state: State, t: int, forecast: Floats, rises: Floats, u: float) -> int:
-    """Draws the forecasts after a target that wanders through the whole simplex. State: see `path`.
+    """Draws the forecasts after a target that wanders through the whole simplex. State: see PATH_POINTS.
 
     The forecaster is drawn after the target, through as many cells of the simplex as possible, and every
     grid point on the way is left with a bias.

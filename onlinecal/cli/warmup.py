@@ -1,4 +1,8 @@
-"""The verb `warmup`: compiles everything now, so that nobody waits for it later."""
+"""The verb `warmup`: compiles everything now, so that nobody waits for it later.
+
+The only state is the folder of compiled code, which the steps fill. The steps' order is free: each compiles
+what is not there yet.
+"""
 
 from __future__ import annotations
 

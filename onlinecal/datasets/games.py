@@ -1,4 +1,8 @@
-"""Data sets of forecasts of matches, and who won them, in the form of river's data sets."""
+"""Data sets of forecasts of matches, and who won them, in the form of river's data sets.
+
+The file is part of the package and is never written. Its columns, their order and the order of its rows are
+what examples and documentation rely on.
+"""
 
 from __future__ import annotations
 

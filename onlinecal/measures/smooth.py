@@ -2,6 +2,8 @@
 
 Unlike the expected calibration error it does not jump when forecasts move a little. It is at least half and
 at most twice the lower distance to calibration.
+
+Nothing is kept between calls; kernels write only the arrays that they are given to fill.
 """
 
 from __future__ import annotations

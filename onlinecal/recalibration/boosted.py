@@ -5,9 +5,11 @@ more. By default one regressor a round is fitted to all rows, with the log odds 
 column. Its answers are added to the log odds, so that what the predictor knew stays, and held-out rows decide
 how many rounds there are.
 
-`fit` alone writes: the history of rounds, `rounds_`, and what was found on held-out rows. A round is a fitted
-regressor and is never changed. `predict` plays the kept rounds one after the other on new rows, in the order
-in which they were fitted, which may not change.
+`fit` alone writes. `_kept` is what `predict` plays on new rows: for each kept round a fitted regressor or,
+with level sets, one for each level. They are not changed after the fit, and their order, that in which they
+were fitted, may not change. `rounds_` is a record of errors, a `BoostingRound` each, and no forecast depends
+on it. While a fit goes on, `BoostedRows.odds` holds the log odds after the rounds so far; `boost_log_odds`
+alone writes it, and takes rounds back by putting the odds of the best round there.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ Why that floor: n rows cannot tell a probability of 0 from one of 1/n, and an ou
 infinite log loss. An average p over n rows becomes (n p + 1/C)/(n + 1) when one row joins them that has each
 of C classes in equal parts. This keeps the order of the classes and moves a row by at most sqrt(1 - 1/C)/(n +
 1) in l2.
+
+Nothing is kept between calls. The order of the sums is part of the results: a model that was saved must give
+the same bits.
 """
 
 from __future__ import annotations

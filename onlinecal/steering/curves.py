@@ -10,6 +10,13 @@ An extended Kalman filter follows the coefficients of both; that of the free cur
 noise is added. Instead each outcome moves the covariance towards the prior's, whose variances are 1, by a
 rate. So the filter forgets, and is never less sure than it was at the start.
 
+A curve is a stretch of a flat state that begins at `at`; another stretch, `features` or `knots`, belongs to
+one round. A round is `write_features` and `write_knots`, then the logits, and once the outcome is known
+`learn_smooth` and `learn_free`, with the same features and the answer of the logit. The `learn_` functions
+alone write a curve, and `start_` before the first round. `learn_smooth` also writes N_FEATURES numbers behind
+the features, which it alone reads. The lengths and the order in a stretch are a saved format, and arithmetic
+that changes the last bit changes every forecast after it.
+
 References
 ----------
 Kull, Silva Filho and Flach (2017), beta calibration (two slopes). Fahrmeir (1992), posterior mode estimation

@@ -1,4 +1,10 @@
-"""A whole column of a model's probabilities through a projection: one compiled loop, outcomes late or not."""
+"""A whole column of a model's probabilities through a projection: one compiled loop, outcomes late or not.
+
+A `Schedule` never changes. The replay alone writes memory, state, `kept`, `done` and tapes. Where it returns
+NO_ROOM, the step at hand has changed no memory: `done` names it, the caller makes room, and the same call
+goes on from there. A row's ticket is in its place of `kept` from its forecast to its settling, after which
+another row may have the place.
+"""
 
 from __future__ import annotations
 

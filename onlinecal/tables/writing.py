@@ -1,4 +1,8 @@
-"""Writing of whole files: at any moment a path holds no file, the old file, or the complete new file."""
+"""Writing of whole files: at any moment a path holds no file, the old file, or the complete new file.
+
+Nothing is kept between calls. The new file lies in a folder on the same file system, so that giving it its
+name is one step; this must stay so.
+"""
 
 from __future__ import annotations
 

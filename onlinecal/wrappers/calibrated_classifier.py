@@ -1,4 +1,12 @@
-"""Any river classifier, with probabilities whose distance to calibration is bounded and certified."""
+"""Any river classifier, with probabilities whose distance to calibration is bounded and certified.
+
+Parameters stay as they were; this is what changes. `ExpiringRounds` holds the open round and those that wait,
+counts, and calls the methods with an underscore here, in its order. The plan (`_plan`) holds the strategies:
+`_settle` and `_learn_alone` change them, `predict_proba_one` asks them. The labels (`_labels`) are met in
+`_settle` and `_learn_alone`, and only there, in `note_labels` after the label was met, may another strategy
+become the present one. `_moments.now` is written here alone, before a round is settled, and windows read it.
+`predict_proba_one` repeats `_open` in place, for speed: a change of one is a change of both.
+"""
 
 from __future__ import annotations
 

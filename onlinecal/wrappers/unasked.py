@@ -1,8 +1,10 @@
 """Labels that no forecast waits for, and forecasts that get no labels: what is refused, or remarked on.
 
-Four fields are written here alone: `_missed`, the last label that came for other values than those that were
-asked about, and two marks that something was said. `_settled` is written by `LateRounds`. None of them
-changes a forecast or a certificate.
+Three fields are written here alone: `_missed`, the last label that came for other values than those that were
+asked about, and `_has_warned` and `_has_warned_of_silence`, which turn True once and stay so. `_settled` is
+written by `LateRounds`, as are the counts, which are only read here. Nothing here changes a forecast or a
+certificate. `LateRounds` calls `_refuse_changed_features` and then `_remark_on_miss` before it learns and
+counts a label that no forecast waits for. Texts may be changed freely.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The verbs that keep a ledger: `stream check`, `repair`, `archive`, `export` and `doctor`."""
+"""The verbs that keep a ledger: `stream check`, `repair`, `archive`, `export` and `doctor`.
+
+No state is kept here: each verb hands paths to `engine.ledger` and prints what comes back. `check`, `doctor`
+and `export` only read the ledger. Scripts rely on the exit codes, the names of options and the keys of the
+JSON records; texts may be changed freely.
+"""
 
 from __future__ import annotations
 

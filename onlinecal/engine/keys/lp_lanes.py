@@ -3,7 +3,8 @@
 A lane has three states, which `run` alone writes, outcome by outcome: `error`, the l_p error of what was
 announced; `online`, the counts of hints and the map that was fitted to them last; and `numbers`, the classes
 in the order in which they came. `next_fit` is the round after which a new map is fitted. Between two fits the
-map does not change, so an answer depends on the hint and the last map alone.
+map only gets columns of zeros for new classes, so an answer depends on the hint, the classes known and the
+last fit alone. `take` writes all of this once, before anything is run.
 
 `LpState`, `StoredMap` and `StoredEntry` are saved formats, whose fields are told apart by their order.
 """
@@ -53,7 +54,22 @@ class StoredMap(Struct, array_like=True):
 
 
 class LpState(Struct, array_like=True):
-    """All that is stored of a lane; its parameters are in the configuration."""
+    """All that is stored of a lane; its parameters are in the configuration.
+
+    Attributes
+    ----------
+    labels
+        The classes, in the order in which they came.
+    rounds, fits, next_fit
+        How many rounds were settled, how many maps were fitted, and after which round the next one is due.
+    total, paid, unit, entries
+        Of the counts (`LevelSetCounts`): their total, `paid`, the weight of the next round, and each level
+        set that is kept.
+    map
+        The map in use, None before the first fit.
+    rest, biases
+        Of the error (`RunningLpError`).
+    """
 
     labels: list[str]
     rounds: int

@@ -1,4 +1,7 @@
-"""The cheapest cut of the line of forecasts into intervals whose rounds share a level set."""
+"""The cheapest cut of the line of forecasts into intervals whose rounds share a level set.
+
+Nothing is kept between calls. `best_cuts` writes `cost` and `came_from`, which `pooling` makes and reads.
+"""
 
 from __future__ import annotations
 

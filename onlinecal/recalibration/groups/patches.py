@@ -485,6 +485,7 @@ def move_rows(
 def _epoch(rows: EventRows, plan: PatchPlan, scale: StepScale) -> Any:
     """The patches of one epoch, largest sure saving first; none if no group's violation exceeds alpha."""
     cells, total = StepCells(rows, plan, scale), float(rows.weights.sum())
+    # value, group, weight of the rows, shift, forecast, outcome, patched, and the fall on log odds
     rows_of_table: list[tuple[float, ...]] = []
     everywhere, limit = len(cells.values), plan.alpha * total
     while len(rows_of_table) < plan.most and not (plan.alpha > 0.0 and cells.worst <= limit):

@@ -2,10 +2,11 @@
 
 Counting never changes what `answer` returns; only `fit` replaces the map, as a whole.
 
-Two writers: `keep`, which counts a round, and `fit`, which makes a map of what was counted. `answer` only
-reads. What always holds of a `LevelSetCounts`: at most `capacity` entries; the credit of each is more than
-`paid`; and weights are in a unit that grows, so that only their ratio to `weight` means anything. The engine
-saves counts and map (`engine/keys/lp_lanes.py`).
+Two writers: `keep`, which counts a round, and `fit`, which makes a map of what was counted. `answer` changes
+neither counts nor what the map says of a class; it only gives the map columns for classes that have come
+since the fit. What always holds of a `LevelSetCounts`: at most `capacity` entries; the credit of each is more
+than `paid`; and weights are in a unit that grows, so that only their ratio to `weight` means anything. The
+engine saves counts and map (`engine/keys/lp_lanes.py`).
 """
 
 from __future__ import annotations

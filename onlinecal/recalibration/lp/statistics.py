@@ -1,6 +1,9 @@
 """How many rows the guarantee of l_p recalibration needs, and the counts that Algorithm 2 starts from.
 
 `SampleComplexity` says the former, `Statistics` holds the latter. Neither changes once it is made.
+
+Which rows go to which pool is part of the results: another order of draws gives another model for the same
+seed.
 """
 
 from __future__ import annotations

@@ -5,6 +5,10 @@ Then the sum over rounds of u_{y_t}(p_t) is at most the distance to calibration 
 section 17). Here they are linear on the cells of Kuhn's triangulation, so that finitely many inequalities say
 all that. A first-order method comes near the optimum within some thousand cheap steps, where an exact solver
 would take minutes. The inequalities that it leaves broken are repaired by scaling and lowering the functions.
+
+Nothing changes once it is made: a `Triangulation` works out its tables when they are first asked for, and
+keeps them; the arrays of the ascent are those of one call. Any feasible potentials prove a bound, so the
+search may be changed freely, as long as all that is returned has been through `repaired`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,13 @@ them only if they are better.
 These numbers determine both values, and then it is best to give the first the rounds that are nearer to it by
 comparison. The numbers that are tried are the present ones with few rounds passed on, and all rounds in one
 level set. Nothing else changes, so every step is a gain, and after some passes there is none left.
+
+The generators keep their state in variables of their own, and each grouping that they yield is a new array.
+`sweeps` begins each time from its start, so a later grouping may be worse; those of `improvements` and of
+`better_pairs` are no worse than the one before. `searched` runs all three and hands on every grouping. Random
+directions have a fixed seed, so the same rounds give the same groupings. `Pair` is room to work in, written
+by `list_kinds` and `cost_of_sharing` for the pair at hand; for the next pair only `slot` means anything,
+which is -1 throughout again.
 """
 
 from __future__ import annotations

@@ -11,6 +11,12 @@ matrix of two rows, [[c00, c01], [c01, c11]]. Its determinant is carried along b
 nearly equal are never subtracted, and the potentials are right to the last digits.
 
 Source: Mehrotra, "On the implementation of a primal-dual interior point method" (1992), for the steps.
+
+A `Program` lives for one `solve_program`. `take_steps` and what it calls write it; nodes, costs and rounds
+stay as they are. In each step `look_at_errors` comes first, then `eliminate`, which `find_change` needs, then
+`find_change` twice: without holding back, and with. Between steps amounts and slacks are positive, and `best`
+holds the best point so far, which is the answer. What comes out is proved elsewhere, so steps may be changed
+freely.
 """
 
 from __future__ import annotations

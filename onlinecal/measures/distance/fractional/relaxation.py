@@ -12,6 +12,10 @@ and a node is added wherever it is violated. From one solution to the next the v
 in Newton's method.
 
 Source: Blasiok, Gopalan, Hu & Nakkiran, "A unifying theory of distance from calibration" (2023).
+
+There is no state beyond one call of `relax`, and a `Relaxation` never changes. Its `lower` always comes from
+potentials that `feasible_potentials` made, or from the bound in one direction. So how nodes and solutions are
+found may be changed freely.
 """
 
 from __future__ import annotations

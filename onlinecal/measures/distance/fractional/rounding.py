@@ -6,6 +6,12 @@ costs next to nothing, since it passes rounds between neighbouring values; movin
 each corner gets a window that is long along the curve and narrow across it, and dynamic programming finds the
 cheapest path through the windows. Its corners are the middles of the next windows. This local search stops
 when nothing is gained.
+
+Tables and curves never change; each pass makes a new path, and `round_near` keeps the best level sets so far.
+A window's arrays belong to one pass: `look_up_window` fills in `inside` and `sums`, then `try_level_sets`
+lowers `excess` and notes `came_from`. Those of `inside` and `sums` are shared by every second window, so a
+window may be read until the next but one is looked up. Whatever the path, the level sets at its corners are
+calibrated, so only how near they come may change.
 """
 
 from __future__ import annotations
