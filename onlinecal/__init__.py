@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         DecisionCalibratedClassifier as DecisionCalibratedClassifier,
         GroupCalibratedClassifier as GroupCalibratedClassifier,
         LpCalibratedClassifier as LpCalibratedClassifier,
+        OnlineRecalibratedClassifier as OnlineRecalibratedClassifier,
         PlattScaling as PlattScaling,
         RecalibratedStream as RecalibratedStream,
         combine_forecasts as combine_forecasts,

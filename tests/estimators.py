@@ -90,6 +90,17 @@ def fit(model: Any, rows: Any) -> list[Any]:
     return predictions(model.fit(*rows), rows)
 
 
+def in_batches(model: Any, rows: Any) -> list[Any]:
+    """Learns ten rows at a time, each time after it was asked about them, unless they are the first."""
+    (X, y), answers = rows, []
+    for start in range(0, len(y), 10):
+        batch = slice(start, start + 10)
+        if hasattr(model, "classes_"):
+            answers.append(model.predict_proba(X[batch]).tolist())
+        model.partial_fit(X[batch], y[batch], classes=[0, 1, 2])
+    return answers
+
+
 linear = linear_model.LinearRegression
 logistic, bayes = linear_model.LogisticRegression, naive_bayes.GaussianNB
 
@@ -142,7 +153,10 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         ),
         {"classifier": bayes(), "expire_after": 5, "classes": [False, True], "prior": (0.5, 0.3)},
         {"classifier": w.BinnedMean(logistic())},
-        {"classifier": SGDClassifier(loss="log_loss", random_state=0), "classes": [False, True]},
+    ],
+    w.OnlineRecalibratedClassifier: [
+        {"estimator": GaussianNB(), "batch_size": 10},
+        {"estimator": SGDClassifier(loss="log_loss", random_state=0)},
     ],
     w.CombinedClassifier: [{"classifiers": [scaled(), bayes(), logistic()], "slack": 1.0}],
     w.PlattScaling: [{"classifier": scaled()}],
@@ -228,6 +242,8 @@ def way_of(
         return fit, (fed.FORECASTS, fed.OUTCOMES, fed.MEMBERS), fed.NO_GROUPS
     if kind is r.RecalibratedClassifierCV:
         return fit, (fed.TABLE, fed.LABELS), fed.NO_CLASSIFIED
+    if kind is w.OnlineRecalibratedClassifier:
+        return in_batches, (fed.TABLE, fed.LABELS), fed.NO_BATCHES
     if kind is r.BoostedRecalibrator:
         return fit, (fed.MEMBERS.astype(float), fed.OUTCOMES), fed.NO_FEATURES
     if kind.__module__.startswith("onlinecal.recalibration"):
@@ -250,7 +266,7 @@ def examples() -> Iterator[tuple[str, Example]]:
     for kind, configs in SETTINGS.items():
         for number, settings in enumerate(configs):
             play, rounds, refused = way_of(kind, settings)
-            if play is fit:
+            if play in (fit, in_batches):
                 first, rest = (tuple(part[rows] for part in rounds) for rows in (np.s_[:100], np.s_[100:]))
             else:
                 first, rest = rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :]

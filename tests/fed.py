@@ -120,3 +120,13 @@ NO_CLASSIFIED: list[Refusal] = [
     ("fit", (np.where(TABLE > 0.9, NAN, TABLE), LABELS), "contains NaN"),
     ("predict_proba", (HALVES,), "X has 2 features, but .* is expecting 3 features"),
 ]
+NO_BATCHES: list[Refusal] = [
+    ("fit", (TABLE, np.zeros(200)), r"y must have labels of at least two classes, got one class: 0\.0"),
+    ("fit", (np.where(TABLE > 0.9, NAN, TABLE), LABELS), "contains NaN"),
+    ("partial_fit", (TABLE, LABELS + 1), r"y must be one of the classes \[0, 1, 2\], got 3 at row"),
+    ("partial_fit", (TABLE, LABELS[:3]), r"inconsistent numbers of samples: \[200, 3\]"),
+    ("partial_fit", (TABLE, LABELS, [0, 1]), r"classes must be \[0, 1, 2\], as before, got \[0, 1\]"),
+    ("partial_fit", (TABLE, LABELS, [0, "b", None]), "classes must be numbers, or texts"),
+    ("partial_fit", (HALVES, LABELS[:2]), "X has 2 features, but .* is expecting 3 features"),
+    ("predict_proba", (HALVES,), "X has 2 features, but .* is expecting 3 features"),
+]

@@ -52,8 +52,9 @@ forecasters.FosterForecaster(seed="one")  # error: arg-type
 
 CalibratedClassifier(model, strategy="tree").current_strategy.upper()
 CalibratedClassifier(model, expire_after=7, expire_as=False, classes=[False, True], prior=(0.5, 0.01))
-batched: CalibratedClassifier = CalibratedClassifier(model).partial_fit(table, y, classes=[0, 1])
-whole: float = batched.predict_proba(table).sum()
+online: oc.OnlineRecalibratedClassifier = oc.OnlineRecalibratedClassifier(model).partial_fit(table, y, [0, 1])
+whole: float = online.predict_proba(table).sum()
+batched = CalibratedClassifier(model)
 batched.learn_many(DataFrame({"a": p}), y)
 waiting: wrappers.WrappedForecast = CalibratedClassifier(model, n_buckets="auto").forecast({"a": 1.0})
 batched.observe(waiting, True)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
         LpCalibratedClassifier as LpCalibratedClassifier,
         PlattScaling as PlattScaling,
     )
+    from onlinecal.wrappers.online_recalibrated_classifier import (
+        OnlineRecalibratedClassifier as OnlineRecalibratedClassifier,
+    )
     from onlinecal.wrappers.regressors import (
         CalibratedDistribution as CalibratedDistribution,
         CalibratedRegressor as CalibratedRegressor,

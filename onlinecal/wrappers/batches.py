@@ -21,7 +21,6 @@ from river.utils.dataframe import into_frame, to_native_series
 from onlinecal.forecasters.simplex.input import check_label, plain
 from onlinecal.tables.frames import like
 from onlinecal.wrappers.labels import Label
-from onlinecal.wrappers.models import FromScikitLearn
 
 Row = dict[Any, Any]
 
@@ -149,9 +148,7 @@ class Asked:
     def ask(self, **kwargs: Any) -> None:
         """Ask the model about the batch, unless it has been asked."""
         if not self._answers:
-            said = self._model.predict_proba_many(self._X, **kwargs)
-            # a list is what `FromScikitLearn` says
-            answers = said if isinstance(said, list) else rows_of(said)
+            answers = rows_of(self._model.predict_proba_many(self._X, **kwargs))
             self._answers = {id(row): answer for row, answer in zip(self._rows, answers, strict=True)}
 
     def learn_one(self, x: Row, y: Label, **kwargs: Any) -> None:
@@ -159,9 +156,7 @@ class Asked:
 
 
 def learns_many(model: Any, X: Any) -> bool:
-    """Whether a model can be asked about batches like this, and learns them: arrays few can, polars none."""
-    if isinstance(model, FromScikitLearn):
-        return not hasattr(X, "to_dicts")
+    """Whether a model can be asked about batches like this, and learns them: none does of polars."""
     if isinstance(model, Pipeline):
         *steps, model = model.steps.values()
         # a union is asked row by row, as its parts may not know batches
@@ -182,11 +177,8 @@ def check_frame(X: Any) -> Any:
 
 
 def rows_of(X: Any) -> list[Row]:
-    """The rows of a DataFrame, or of an array of shape (n, d), as dictionaries of features."""
-    if isinstance(X, np.ndarray):
-        rows = [dict(enumerate(row)) for row in X.tolist()]
-    else:
-        rows = X.to_dicts() if hasattr(X, "to_dicts") else X.to_dict("records")
+    """The rows of a DataFrame, as dictionaries of features."""
+    rows = X.to_dicts() if hasattr(X, "to_dicts") else X.to_dict("records")
     # one NaN for all: rows with NaNs of their own would never equal their copies
     for row in rows:
         for name, value in row.items():
@@ -196,7 +188,5 @@ def rows_of(X: Any) -> list[Row]:
 
 
 def labels_like(X: Any, labels: list[Label]) -> Any:
-    """Labels as a Series of the same kind as X, with its index if it has one; of an array as they are."""
-    if isinstance(X, np.ndarray):
-        return labels
+    """Labels as a Series of the same kind as X, with its index if it has one."""
     return to_native_series(labels, name=None, like=into_frame(X))

@@ -15,7 +15,6 @@ from datetime import timedelta
 from typing import Any
 
 from river import base
-from sklearn.base import ClassifierMixin
 
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
@@ -24,8 +23,6 @@ from onlinecal.validation import as_whole
 from onlinecal.wrappers.expiry import ExpiringRounds, patience_of
 from onlinecal.wrappers.labels import Label, Labels, Prior, corrected, prior_weights, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING
-from onlinecal.wrappers.models import for_river
-from onlinecal.wrappers.scikit_learn import ScikitLearnFace
 from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.choice import StrategyName, check_settings
 from onlinecal.wrappers.strategies.plan import Plan
@@ -36,7 +33,7 @@ from onlinecal.wrappers.waiting import NOTHING
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 
-class CalibratedClassifier(ExpiringRounds[WaitingRound], ScikitLearnFace, ClassifierWrapper):
+class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
     """Wrap a river classifier: its skill is kept, its probabilities become calibrated, with a running proof.
 
     The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
@@ -48,8 +45,8 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ScikitLearnFace, Classi
     Parameters
     ----------
     classifier
-        The model to wrap; pipelines and other wrappers are welcome. With `classes` also a classifier of
-        scikit-learn with `partial_fit` and `predict_proba`, of which a new one, unfitted, is made.
+        The model to wrap; pipelines and other wrappers are welcome. One of scikit-learn is converted before,
+        by `river.compat.convert_sklearn_to_river`, or goes into `OnlineRecalibratedClassifier`.
     slack
         How far a grid point's bias may grow: more slack follows the model more closely, for a weaker
         guarantee. At least 0.5; by default 1.5, more as more labels are late at once, 1 with a horizon or a
@@ -161,7 +158,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ScikitLearnFace, Classi
 
     def __init__(
         self,
-        classifier: base.Classifier | ClassifierMixin,
+        classifier: base.Classifier,
         *,
         slack: float | None = None,
         n_buckets: Buckets = 1,
@@ -180,7 +177,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ScikitLearnFace, Classi
         patience = patience_of(expire_after, expire_as, moment, declared)
         if prior is not None and not declared:
             raise ValueError(f"prior needs classes=[...], whose base rates it has, got {prior!r} without")
-        ClassifierWrapper.__init__(self, for_river(classifier, declared))
+        ClassifierWrapper.__init__(self, classifier)
         ExpiringRounds.__init__(self, most_waiting)
         self._labels = Labels(declared)
         if patience is not None:

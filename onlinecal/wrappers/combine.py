@@ -36,7 +36,7 @@ from onlinecal.tables.columns import (
 from onlinecal.tables.frames import as_array, columns_of, like
 from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
-from onlinecal.wrappers.models import check_classifier, for_river
+from onlinecal.wrappers.models import check_classifier
 from onlinecal.wrappers.settling import groups_of, settling_of
 from onlinecal.wrappers.strategies.buckets import AUTO
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
@@ -378,8 +378,8 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
     most_waiting
         As of `CalibratedClassifier`.
     classes
-        The two labels, if they are known beforehand: the second is the positive one. Then classifiers may
-        also be of scikit-learn, as in `CalibratedClassifier`. None: labels are discovered as they come.
+        The two labels, if they are known beforehand: the second is the positive one. None: labels are
+        discovered as they come.
 
     Attributes
     ----------
@@ -428,7 +428,6 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
             )
         check_models(len(classifiers), "classifiers")
         declared = () if classes is None else check_pair(classes)
-        classifiers = [for_river(model, declared) for model in classifiers]
         for model in classifiers:
             check_classifier(model)
         if len({id(model) for model in classifiers}) < len(classifiers):

@@ -29,7 +29,6 @@ from onlinecal.steering.binary import ALONE, ANSWERS, TICKET, new_steering
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
-from onlinecal.wrappers.models import for_river
 from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
@@ -287,8 +286,8 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     most_waiting
         How many forecasts may wait for their labels, of 1 KB each; beyond that the oldest are given up.
     classes
-        The two labels, if they are known beforehand: the second is the positive one. Then the classifier may
-        also be one of scikit-learn, as in CalibratedClassifier. None: labels are discovered as they come.
+        The two labels, if they are known beforehand: the second is the positive one. None: labels are
+        discovered as they come.
 
     Attributes
     ----------
@@ -342,7 +341,7 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         classes: Sequence[Label] | None = None,
     ) -> None:
         declared = () if classes is None else check_pair(classes)
-        ClassifierWrapper.__init__(self, for_river(classifier, declared))
+        ClassifierWrapper.__init__(self, classifier)
         LateRounds.__init__(self, most_waiting)
         self._labels = Labels(declared)
         check_choice(scheme, SCHEMES, "scheme")

@@ -1,4 +1,4 @@
-"""Batches are forecast before any of their rows is learnt, as rows with late labels; scikit-learn's face."""
+"""Batches are forecast before any of their rows is learnt, as rows with late labels."""
 
 import copy
 import pickle
@@ -8,10 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 from river import linear_model, naive_bayes, preprocessing, tree
-from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import SGDClassifier
 
-from onlinecal import CalibratedClassifier, LabelWarning, recalibrate_stream
+from onlinecal import CalibratedClassifier, LabelWarning
 from onlinecal.wrappers import (
     BinnedMean,
     DecisionCalibratedClassifier,
@@ -119,80 +117,3 @@ def test_bad_batches_are_refused_before_anything_is_learnt(build, given, message
     with pytest.raises(ValueError, match=message):
         model.learn_many(*given)
     assert pickle.dumps(model) == before
-
-
-def arrays(labels):
-    """Arrays of features, one for each label, and labels that these tell about."""
-    rng = np.random.default_rng(1)
-    for X in rng.normal(size=(20, 25, len(labels))):
-        yield X, np.array(labels)[(X + rng.gumbel(size=X.shape)).argmax(axis=1)]
-
-
-@pytest.mark.parametrize("labels", [["up", "down"], [1, 2, 3], [True, False]])
-def test_an_estimator_of_scikit_learn_is_calibrated_as_the_columns_that_it_says(labels):
-    plain = SGDClassifier(loss="log_loss", random_state=0)
-    model = CalibratedClassifier(SGDClassifier(loss="log_loss", random_state=0), classes=labels)
-    raw, answers, came, order = [], [], [], np.argsort(np.argsort(labels))
-    for X, y in arrays(labels):
-        told = model.classifier.predict_proba_many(X)
-        raw.append(np.array([[answer[label] for label in labels] for answer in told]))
-        again = model.classifier.predict_proba_many(pd.DataFrame(X))
-        assert np.allclose(*([list(one.values()) for one in each] for each in (again, told)))
-        assert np.allclose(raw[-1], plain.predict_proba(X)[:, order] if came else 1 / len(labels))
-        answers.append(model.predict_proba(X))
-        model.partial_fit(X, y)
-        plain.partial_fit(X, y, classes=labels)
-        came += map(labels.index, y.tolist())
-    assert model.classes_.tolist() == labels
-    result = recalibrate_stream(np.concatenate(raw), came, settled_at=np.arange(500) // 25 * 25 + 24)
-    assert np.array_equal(np.concatenate(answers), result.probabilities)
-    assert (model.certificate, model.guarantee) == (result.certificate[-1], result.guarantee)
-    fresh = model.clone()
-    assert fresh.n_rounds == 0
-    with pytest.raises(NotFittedError):
-        fresh.classifier.estimator.predict_proba(X)
-
-
-@pytest.mark.parametrize("labels", [[1, "one"], [("a", 1), ("b", 2)], [b"no", b"yes"]], ids=str)
-def test_columns_are_of_the_declared_classes_whatever_their_kind(labels):
-    model = CalibratedClassifier(naive_bayes.GaussianNB(), classes=labels)
-    X, numbers = next(arrays([0, 1]))
-    model.partial_fit(X, [labels[number] for number in numbers])
-    assert model.classes_.tolist() == labels
-    assert np.allclose(model.predict_proba(X).sum(axis=1), 1.0)
-    rows = [model.predict_proba_one(dict(enumerate(x))) for x in X.tolist()]
-    assert np.array_equal(model.predict_proba(X), [[row[label] for label in labels] for row in rows])
-
-
-def test_classes_that_scikit_learn_cannot_order_are_refused():
-    with pytest.raises(ValueError, match="classes must be numbers, or texts, that scikit-learn can put in"):
-        CalibratedClassifier(SGDClassifier(loss="log_loss"), classes=[1, "one"])
-
-
-def test_partial_fit_declares_the_classes_at_its_first_call():
-    model = CalibratedClassifier(naive_bayes.GaussianNB(), slack=1.0)
-    X, y = next(arrays(["a", "b"]))
-    with pytest.raises(NotFittedError, match="does not know its classes"):
-        model.predict_proba(X)
-    for classes, message in ((None, "must be given at the first call"), (["a"], "must hold at least 2")):
-        with pytest.raises(ValueError, match=f"classes {message}"):
-            model.partial_fit(X, y, classes=classes)
-    with pytest.raises(ValueError, match="y at row 24 must be one of the classes"):
-        model.partial_fit(X, [*y[:24], "c"], classes=["a", "b"])
-    assert model.classes is None
-    assert model.partial_fit(X, y, classes=np.array(["a", "b"])) is model
-    assert (model.classes, model.slack, model.n_rounds, model.n_unmatched) == (["a", "b"], 1.0, 0, 25)
-    assert model.predict_proba(X).shape == (25, 2)
-    before = pickle.dumps(model)
-    for rows, labels, classes, message in (
-        (X, y, ["a", "c"], r"classes must be \['a', 'b'\], as before, got \['a', 'c'\]"),
-        (X, [*y[:24], "c"], None, "y at row 24 must be one of the classes"),
-        (X[0], y, None, r"X must be two-dimensional, .* got shape \(2,\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            model.partial_fit(rows, labels, classes=classes)
-    assert pickle.dumps(model) == before
-    late = CalibratedClassifier(naive_bayes.GaussianNB())
-    late.learn_one({"x": 1.0}, "a")
-    with pytest.raises(ValueError, match="classes must be given before the first label"):
-        late.partial_fit(X, y, classes=["a", "b"])

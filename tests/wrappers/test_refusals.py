@@ -115,7 +115,14 @@ def test_bad_settings_are_named(make, message):
 REFUSED = [
     (linear(), "got LinearRegression: it must answer with probabilities"),
     (naive_bayes.GaussianNB, r"must be a model, got the class GaussianNB: write GaussianNB\(\.\.\.\)"),
-    (SGDClassifier(loss="log_loss"), r"got SGDClassifier: .* goes into CalibratedClassifier with classes="),
+    (
+        SGDClassifier(),
+        r"got SGDClassifier: .* river\.compat\.convert_sklearn_to_river\(SGDClassifier\(\.\.\.\), ",
+    ),
+    (
+        compat.SKL2RiverClassifier(SGDClassifier(loss="log_loss"), ["up", "down"]),
+        r"must be converted from scikit-learn with classes in order, .* Write classes=\['down', 'up'\]",
+    ),
     (RandomForestClassifier(), "got RandomForestClassifier: .* learn online"),
     (preprocessing.StandardScaler() | linear(), "a pipeline that ends in LinearRegression"),
     (compose.Pipeline(), "a pipeline that ends in NoneType"),
@@ -157,6 +164,7 @@ class Own:
 def test_whatever_has_probabilities_can_be_wrapped(wrap, build):
     inside = build()
     model, x = wrap(inside), {"v": 3, "g": 1}
+    assert model.classifier is inside
     for t in range(30):
         model.predict_proba_one({"v": t % 7, "g": t % 2})
         model.learn_one({"v": t % 7, "g": t % 2}, t % 3 == 0)
