@@ -55,6 +55,7 @@ def substance(code: CodeType) -> tuple[Any, ...]:
         if instruction.opcode in dis.hasjabs or instruction.opcode in dis.hasjrel:
             told.append((instruction.opname, instruction.arg))
         elif instruction.opname == "STORE_NAME" and instruction.argval in SAID_BESIDE:
+            # the instruction before has loaded the docstring, or the line
             told.pop()
         elif instruction.opname not in ("NOP", "RESUME"):
             told.append((instruction.opname, _constant(instruction.argval)))
@@ -88,13 +89,19 @@ def fingerprint(value: Any) -> str:
 
 
 class _Ingredients:
-    """What a value is made of, as nested tuples; what has been met before is told by its number."""
+    """Says what a value is made of, as nested tuples; used for one fingerprint.
+
+    A function that comes a second time is given as a number, its place among those that came before. So
+    functions that call one another come to an end.
+    """
 
     def __init__(self) -> None:
+        # by the id of a function that came: its place; the kernel holds all of them, so no id is used again
         self.met: dict[int, int] = {}
 
     def of(self, value: Any) -> Any:
-        # of what numba has made the function that it was made of
+        """The ingredients of any value that bytecode refers to; NotKept if they are not certain."""
+        # a kernel, or an interpreted one, is named by the function that it was made of
         value = getattr(value, "py_func", getattr(value, "__wrapped__", value))
         if isinstance(value, FunctionType) and is_ours(value.__code__.co_filename):
             return self.once(value, self.of_function)
@@ -115,13 +122,14 @@ class _Ingredients:
         raise NotKept(repr(value))
 
     def once(self, value: Any, tell: Callable[[Any], Any]) -> Any:
-        """The value's ingredients, or its number if they have been told: functions may call one another."""
+        """What `tell` says of a function that comes for the first time, and its place from then on."""
         if id(value) in self.met:
             return self.met[id(value)]
         self.met[id(value)] = len(self.met)
         return tell(value)
 
     def of_function(self, function: FunctionType) -> Any:
+        """Its name, its instructions, and the ingredients of all that these refer to."""
         names = sorted({name for code in nested_codes(function.__code__) for name in code.co_names})
         closure = [cell.cell_contents for cell in function.__closure__ or ()]
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]
@@ -136,7 +144,11 @@ class _Ingredients:
         )
 
     def of_names(self, names: list[str], space: dict[str, Any]) -> Iterator[Any]:
-        """What names stand for in a module; names of its modules' members count for each of these."""
+        """Each name that a module's `space` has, with the ingredients of what it stands for.
+
+        Bytecode says `cells.report` as two names. So where a name stands for one of our modules, all other
+        names are looked for in that module, too.
+        """
         for name in names:
             value = space.get(name)
             if isinstance(value, ModuleType) and value.__name__.split(".")[0] in PACKAGES:
