@@ -314,19 +314,21 @@ def measure(
     remarks = _remarks(rounds, columns, outcome, together)
     warn(remarks)
     pictures = [] if out is None else list(map(str, write(rounds, columns, out)))
-    broken = [text for one in columns for text in one.errors.broken_bounds()]
+    broken = [text for column in columns for text in column.errors.broken_bounds()]
     record = {
         "file": str(file),
         "n_bins": n_bins,
-        "columns": [one.record() for one in columns],
+        "columns": [column.record() for column in columns],
         "broken": broken,
         "warnings": remarks,
-        **({"groups": {name: one.rows() for name, one in reports.items()}} if group else {}),
+        **({"groups": {name: report.rows() for name, report in reports.items()}} if group else {}),
         "pictures": pictures,
     }
-    groups = [f"{name} in each group, averages over rounds:\n{one}\n" for name, one in reports.items()]
-    said = [package_table(columns, rounds.name)] if packages else []
-    answer(as_json, record, [error_table(columns, rounds.name, n_bins), *said, *groups, *broken, *pictures])
+    groups = [f"{name} in each group, averages over rounds:\n{report}\n" for name, report in reports.items()]
+    tables = [error_table(columns, rounds.name, n_bins)]
+    if packages:
+        tables.append(package_table(columns, rounds.name))
+    answer(as_json, record, [*tables, *groups, *broken, *pictures])
     if broken:
         raise Exit(EXIT_CHECK_FAILED)
 
@@ -344,8 +346,8 @@ def _with_packages(
     if rounds.outcomes.dtype.kind == "f":
         raise ValueError(f"--as needs outcomes 0 and 1, as the packages do, and {outcome} has some between")
     return [
-        replace(one, packages=[package_figures(name, p, rounds.outcomes, n_bins) for name in packages])
-        for one, p in zip(columns, rounds.forecasts.values(), strict=True)
+        replace(column, packages=[package_figures(name, p, rounds.outcomes, n_bins) for name in packages])
+        for column, p in zip(columns, rounds.forecasts.values(), strict=True)
     ]
 
 
@@ -372,18 +374,18 @@ def _remarks(
         run_remarks,
     )
 
-    found, first = [*rounds.remarks], columns[0].errors.averages
+    remarks, first = [*rounds.remarks], columns[0].errors.averages
     for column, forecasts in rounds.forecasts.items():
-        found += outcome_remarks(rounds.outcomes, forecasts, outcome, column)
-        found += certain_remarks(rounds.outcomes, forecasts, column)
+        remarks += outcome_remarks(rounds.outcomes, forecasts, outcome, column)
+        remarks += certain_remarks(rounds.outcomes, forecasts, column)
     if together is None:
-        found += run_remarks(rounds.outcomes, next(iter(rounds.forecasts.values())), outcome, RUNS_ADVICE)
+        remarks += run_remarks(rounds.outcomes, next(iter(rounds.forecasts.values())), outcome, RUNS_ADVICE)
     if rounds.outcomes.dtype.kind == "f":
-        found.append(_left_out(rounds, outcome))
-    for one in (column.errors.averages for column in columns):
-        found += constant_remarks(one.forecast, one.rounds, one.losses, one.constants)
-        found += input_remarks(one.forecast, first.forecast, one.losses, first.losses)
-    return list(dict.fromkeys(found))
+        remarks.append(_left_out(rounds, outcome))
+    for errors in (column.errors.averages for column in columns):
+        remarks += constant_remarks(errors.forecast, errors.rounds, errors.losses, errors.constants)
+        remarks += input_remarks(errors.forecast, first.forecast, errors.losses, first.losses)
+    return list(dict.fromkeys(remarks))
 
 
 def _left_out(rounds: Rounds, outcome: str) -> str:
@@ -415,7 +417,7 @@ def _measure(
             bar.update(task, advance=1, description=f"what chance would score, {column}")
             chance: dict[str, ChanceLevel] = {}
             if draws:
-                found = chance_levels(
+                levels = chance_levels(
                     p,
                     measures,
                     rounds.outcomes,
@@ -426,6 +428,6 @@ def _measure(
                     budget=min(budget, MOST_EFFORT),
                     progress=lambda *_: bar.advance(task),
                 )
-                chance.update(zip(measures, found, strict=True))
+                chance.update(zip(measures, levels, strict=True))
             columns.append(MeasuredColumn(errors, chance, witness))
     return columns

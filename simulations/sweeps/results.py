@@ -227,7 +227,7 @@ class Store:
 
 
 def read_table(folder: Path, name: str) -> pl.DataFrame:
-    """A table of a sweep, one of `TABLES`; FileNotFoundError if its folder has none."""
+    """A table of a sweep, one of TABLE_NAMES; FileNotFoundError if its folder has none."""
     if (path := folder / f"{name}.parquet").is_file():
         return pl.read_parquet(path)
     if (path := folder / f"{name}.csv").is_file():

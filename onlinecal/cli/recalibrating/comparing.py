@@ -222,7 +222,7 @@ class Tried(NamedTuple):
 
     maps: list[Floats]
     drawn: dict[str, Floats]
-    said: list[str]
+    warnings: list[str]
 
 
 def tried(
@@ -231,7 +231,7 @@ def tried(
     """Fit a method on the rows of each fold, map and score the others."""
     maps, drawn = [], dict[str, Floats]()
     n_tested = sum(len(test) for _, test in split.folds)
-    with gathered_warnings() as said:
+    with gathered_warnings() as warned:
         for at, (fit, test) in enumerate(split.folds):
             part = rows.take("test", test)
             maps.append(method(rows.take("fit", fit))(part))
@@ -247,14 +247,14 @@ def tried(
                     )
             for measure, values in values_of.items():
                 drawn[measure] = drawn.get(measure, 0.0) + len(part) / n_tested * np.concatenate(values)
-    return Tried(maps, drawn, said)
+    return Tried(maps, drawn, warned)
 
 
 def alone(asked: Request, name: str) -> RecalibrationReport:
     """Fit one method, compare it with the usual recalibrations, and report."""
     method, of_classes = METHODS[name], name in OF_CLASSES
     file = File.read(asked.file, asked.probabilities if of_classes else None)
-    every, said = known_rows(asked, file, of_classes)
+    every, warned = known_rows(asked, file, of_classes)
     if asked.apply is None:
         rows, tested = read_split(file.frame, asked).folds[0]
         fit, other = every.take("fit", rows), every.take("test", tested)
@@ -288,7 +288,7 @@ def alone(asked: Request, name: str) -> RecalibrationReport:
         "facts": findings.facts,
         "measures": lines,
         "tables": findings.tables,
-        "warnings": [*said, *remarks],
+        "warnings": [*warned, *remarks],
     }
     schema = {"measure": pl.String, "part": pl.String, **dict.fromkeys(maps, pl.Float64)}
     scores = pl.DataFrame([{**line, **line["values"]} for line in lines], schema=schema)
@@ -375,7 +375,7 @@ def compare(asked: Request) -> RecalibrationReport:
     chosen = asked.choose or recommended
     if chosen not in trials:
         raise ValueError(f"--choose {chosen!r}: {left_out[chosen]}")
-    said = trials[chosen].said
+    warned = trials[chosen].warnings
     if split.together is not None:
         units = min(drawn_units(len(test), split.together[test]) for _, test in split.folds)
         if units < FEWEST_UNITS:
@@ -389,7 +389,7 @@ def compare(asked: Request) -> RecalibrationReport:
         both = zip(tested, trials[chosen].maps, strict=True)
         mapped = pl.concat([part.with_maps(part.probabilities, after) for part, after in both]).sort("row")
     else:
-        with gathered_warnings() as said:
+        with gathered_warnings() as warned:
             mapped = new.with_maps(new.probabilities, methods[chosen](rows)(new))
     best = []
     for purpose, measure in purposes.items():
@@ -411,7 +411,7 @@ def compare(asked: Request) -> RecalibrationReport:
         "recommended": recommended,
         "why": why,
         "chosen": chosen,
-        "warnings": [*remarks, *said],
+        "warnings": [*remarks, *warned],
         "interrupted": interrupted,
     }
     frame = pl.DataFrame(record["scores"], schema_overrides={"best": pl.String}, infer_schema_length=None)
@@ -424,8 +424,8 @@ def pictures(record: dict[str, Any], frame: pl.DataFrame) -> list[Drawing]:
     from onlinecal.plots.recalibrations import draw_scoreboard
 
     below = "; ".join([record["contents"], record["split"]])
-    said = {"title": record["file"], "below": below, "chosen": record["chosen"]}
-    numbers = frame.with_columns(**{name: pl.lit(text) for name, text in said.items()})
+    texts = {"title": record["file"], "below": below, "chosen": record["chosen"]}
+    numbers = frame.with_columns(**{name: pl.lit(text) for name, text in texts.items()})
     return [Drawing(draw_scoreboard, numbers, "scoreboard")]
 
 

@@ -326,11 +326,12 @@ def _line(
 ) -> tuple[Any, ...]:
     number, of_classes = _number_or_classes(came)
     outcome = (None, came, None) if isinstance(came, str) else (number, None, of_classes)
-    said = *_number_or_classes(record.hint), *_number_or_classes(record.probability)
+    hint, probability = _number_or_classes(record.hint), _number_or_classes(record.probability)
     return (
         record.id,
         record.key,
-        *said,
+        *hint,
+        *probability,
         status,
         *outcome,
         record.certificate,

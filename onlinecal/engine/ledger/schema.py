@@ -274,21 +274,21 @@ ByColumns = Sequence[Sequence[Any]]
 
 
 def recalled(row: tuple[Any, ...]) -> Record:
-    """A record of a row of `RECORDS`; ValueError if one of the rows that it consists of is damaged."""
+    """A record of a row of `ledger.RECORDS_SQL`; ValueError if one of the rows in it is damaged."""
     # the rows of the query, of its key and of its closing follow each other, each with its sum at its end
     check_sum("queries", row, 0, 7)
     check_sum("keys", row, 8, 11)
     number, id, _, hint, time, probability, certificate = row[:7]
-    said = number, id, row[9], loaded(hint), time, loaded(probability), certificate
+    asked = number, id, row[9], loaded(hint), time, loaded(probability), certificate
     if row[12] is None:
-        return Record(*said, None, None, None)
+        return Record(*asked, None, None, None)
     check_sum("closings", row, 12, 16)
     closed, _, value, closed_time = row[12:16]
-    return Record(*said, closed, loaded_outcome(value), closed_time)
+    return Record(*asked, closed, loaded_outcome(value), closed_time)
 
 
 def logged(row: tuple[Any, ...]) -> Logged:
-    """An event of a row of `LOG`, whose sum is not looked at; ValueError if it makes no sense."""
+    """An event of a row of `ledger.LOG_SQL`, whose sum is not looked at; ValueError if it makes no sense."""
     # behind these four comes the row of the closing, or of the query
     number, key, id, closes = row[:4]
     if closes:
