@@ -301,4 +301,5 @@ def replay(state: Floats, kept: Floats, events: Any, table: Floats, outcomes: An
         for i in range(n):
             if table[step, i] == table[step, i]:
                 steered[step, i] = state[ANSWERS + i]
-        copy(state, 0, kept[places[step]], 0, length)
+        if places[step] >= 0:
+            copy(state, 0, kept[places[step]], 0, length)

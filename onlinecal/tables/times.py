@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, timedelta
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -107,6 +107,26 @@ class Times:
             )
         later = self.values + step
         return Times(name, self.kind, later, self.missing, later, self.is_coarse)
+
+
+def joined(first: Times, second: Times) -> Times:
+    """Both columns one after the other; ValueError if they are of different kinds."""
+    kind = second.kind if first.missing.all() else first.kind
+    alike = [replace(each, kind=kind) if each.missing.all() else each for each in (first, second)]
+    return Times(
+        second.name,
+        kind,
+        np.concatenate(in_one_unit(alike)),
+        np.concatenate([first.missing, second.missing]),
+        [*first.as_given, *second.as_given],
+        first.is_coarse or second.is_coarse,
+    )
+
+
+def unread(length: int, like: Times, name: str) -> Times:
+    """So many missing times, of the kind of others."""
+    values = np.zeros(length, like.values.dtype)
+    return Times(name, like.kind, values, np.ones(length, bool), [None] * length, like.is_coarse)
 
 
 class RowNumberTimes(Times):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from river import base, linear_model, naive_bayes
 
-from onlinecal.arrays import Floats
+from onlinecal.arrays import Floats, Ints
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.binary.choice import check_slack
 from onlinecal.html import Table
@@ -34,13 +34,17 @@ from onlinecal.tables.columns import (
     refuse,
 )
 from onlinecal.tables.frames import as_array, columns_of, like
+from onlinecal.texts import counted
+from onlinecal.wrappers.columns.growing import Growing, is_empty
+from onlinecal.wrappers.columns.kept_rows import Arrays, check_plain
+from onlinecal.wrappers.columns.reports import OF_ONE, ProvenReport
+from onlinecal.wrappers.columns.rows import NEVER, Missing, Rows, check_missing, read_ids
 from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.models import check_classifier
-from onlinecal.wrappers.settling import groups_of, settling_of
+from onlinecal.wrappers.settling import completed, missing_of, read_moments
 from onlinecal.wrappers.strategies.buckets import AUTO
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
-from onlinecal.wrappers.stream import OF_ONE, Proven, ProvenReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,8 +68,11 @@ def check_models(number: int, name: str) -> None:
         raise ValueError(f"{name} must be of at most {MOST_MODELS} models, got {number}: leave out the worst")
 
 
-def read_columns(columns: Any) -> tuple[list[Any], Floats]:
-    """The models' names and their probabilities, shape (T, N), NaN where they are missing."""
+def read_columns(columns: Any, expected: list[Any] | None = None) -> tuple[list[Any], Floats]:
+    """The models' names and their probabilities, shape (T, N), NaN where they are missing.
+
+    `expected` are the names of the models in earlier rows; in further ones a model may say nothing at all.
+    """
     by_name = columns_of(columns)
     if by_name is None:
         table = as_array(columns, "columns", "a mapping, a DataFrame or an array of shape (T, N)")
@@ -74,24 +81,30 @@ def read_columns(columns: Any) -> tuple[list[Any], Floats]:
                 f"columns must be a mapping, a DataFrame or an array of shape (T, N), got shape {table.shape}"
             )
         by_name = dict(enumerate(table.T))
+        if expected is not None and len(by_name) == len(expected):
+            by_name = dict(zip(expected, by_name.values(), strict=True))
     check_models(len(by_name), "columns")
+    if expected is not None and list(by_name) != expected:
+        raise ValueError(
+            f"columns must be {expected}, in this order, as those before them, got {list(by_name)}"
+        )
     first, *others = by_name
     for other in others:
         check_same_index(by_name[first], by_name[other], f"columns {first!r} and {other!r}")
-    numbers = {name: _numbers(name, values) for name, values in by_name.items()}
+    numbers = {name: _numbers(name, values, expected is not None) for name, values in by_name.items()}
     first, *_ = numbers
     for name, column in numbers.items():
         check_same_length(numbers[first], column, f"columns {first!r} and {name!r}")
     return list(numbers), np.column_stack(list(numbers.values()))
 
 
-def _numbers(name: Any, values: Any) -> Floats:
+def _numbers(name: Any, values: Any, may_be_silent: bool) -> Floats:
     """A column of probabilities, shape (T,), NaN where one is missing."""
     called = f"column {name!r}"
     array = check_number_column(values, called, "hold probabilities, or nothing where missing")
     silent = np.isnan(array)
     refuse(~silent & ~((array >= 0.0) & (array <= 1.0)), array, f"{called} must lie in [0, 1] or be missing")
-    if silent.all():
+    if silent.all() and not may_be_silent:
         raise ValueError(f"{called} has no probability in any of {len(array):,} rows: leave it out")
     return array
 
@@ -101,7 +114,7 @@ class ModelScore:
     """What one of several models was worth, in the rows in which it spoke; averages over these rows."""
 
     n_rounds: int
-    """In how many rows it spoke."""
+    """In how many settled rows it spoke."""
     brier_in: float
     brier_alone: float
     """Of the model steered alone."""
@@ -118,11 +131,15 @@ class CombinedReport(ProvenReport):
     Attributes
     ----------
     n_rounds
-        How many rows.
+        How many rows are settled: all scores and bounds are of these.
+    n_open
+        How many rows are not settled, since no outcome has come.
     models
         The score of each model by its name.
     brier_out, log_loss_out
-        Averages over all rows of the combined forecasts.
+        Averages over these rows of the combined forecasts.
+    remarks
+        In words, if nothing could be learnt since no outcome was known before the last forecast.
     regret_bound
         By how much the squared errors of the combined forecasts, a sum over the rows in which a model speaks,
         can exceed those of that model steered, before forecasts are moved to calibrated ones. It is proven of
@@ -142,6 +159,8 @@ class CombinedReport(ProvenReport):
     moved: float
     certificate: float
     guarantee: float
+    n_open: int = 0
+    remarks: tuple[str, ...] = ()
 
     @property
     def best(self) -> Any:
@@ -158,16 +177,19 @@ class CombinedReport(ProvenReport):
             rows.append((str(name), f"{model.n_rounds:,}", *scores, f"{model.weight:.2f}"))
         rows.append(("all together", f"{self.n_rounds:,}", "", "", f"{self.brier_out:.4f}", ""))
         title = f"{len(self.models)} models combined: Brier scores in the rows in which each spoke"
-        n = self.n_rounds
-        behind = (
-            f"proven: at most {self.regret_bound / n:.4f} per row behind the best model, "
-            f"recalibrated; to be calibrated cost {self.moved / n:.4f} more"
-        )
-        return Table(title, self.HEADER, rows, (self._proven(), behind))
+        n, notes = self.n_rounds, [self._proven()]
+        if n:
+            notes.append(
+                f"proven: at most {self.regret_bound / n:.4f} per row behind the best model, recalibrated; "
+                f"to be calibrated cost {self.moved / n:.4f} more"
+            )
+        if self.n_open:
+            notes.append(f"{counted(self.n_open, 'row')} not settled yet, or never: nothing here is of these")
+        return Table(title, self.HEADER, rows, [*notes, *self.remarks])
 
 
 @dataclass(frozen=True, eq=False)
-class CombinedForecasts(Proven):
+class CombinedForecasts(Growing):
     """What `combine_forecasts` made of T rows of N models' probabilities.
 
     Attributes
@@ -193,6 +215,11 @@ class CombinedForecasts(Proven):
     certificate: Floats
     guarantee: float
     _report: CombinedReport = field(repr=False)
+    _rows: Rows = field(repr=False)
+    _slack: float | None = field(repr=False)
+    _together: Together = field(repr=False)
+
+    _KEPT_AS = "a column of combined forecasts"
 
     def report(self) -> CombinedReport:
         """What each model was worth, alone and together, and what is proven."""
@@ -215,6 +242,68 @@ class CombinedForecasts(Proven):
 
         return model_weights(self.weights, self.names, ax=ax)
 
+    def extend(
+        self,
+        columns: Any,
+        outcomes: ArrayLike | None = None,
+        *,
+        settled_at: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+    ) -> Self:
+        """The same with n further rows, which were forecast after all others.
+
+        Parameters
+        ----------
+        columns
+            Probabilities of the same models, in the same order, as in the first call; a model may also say
+            nothing in any of the n rows.
+        outcomes
+            Shape (n,), as in the first call. None: none has come.
+        settled_at
+            Shape (n,): when each outcome became known, as in the first call. Row numbers count all rows.
+        times, ids
+            Shape (n,): given if, and only if, they were in the first call.
+
+        Returns
+        -------
+        All forecasts, those of earlier rows as they were, and the report, to the last digit as of one call
+        with all rows. The forecasts are a numpy array then.
+
+        Raises
+        ------
+        ValueError
+            Names the argument, the value and its row. Nothing is changed then.
+        """
+        if is_empty(columns):
+            return self
+        given = outcomes, settled_at, times, ids
+        _, new = _read(columns, *given, self.names, self._rows.later)
+        return self._continued(self._rows.followed_by(new))
+
+    @property
+    def _forecasts(self) -> Floats:
+        return self._together.forecasts
+
+    def _numbers_of(self, outcomes: Any) -> Ints:
+        return check_outcomes(outcomes).astype(np.int64)
+
+    def _play(self, rows: Rows) -> Self:
+        after = _made(self.names, rows, self._slack, _play(rows, self._slack))
+        warn_of(after._report.remarks)
+        return after  # type: ignore[return-value]
+
+    def _settings(self) -> dict[str, Any]:
+        return {"names": check_plain(self.names, "names of columns"), "slack": self._slack}
+
+    def _answers(self) -> Arrays:
+        return self._together._asdict()
+
+    @classmethod
+    def _restored(cls, settings: dict[str, Any], rows: Rows, answers: Arrays) -> Self:
+        together = Together(*(answers[name] for name in Together._fields))
+        return _made(settings["names"], rows, settings["slack"], together)  # type: ignore[return-value]
+
 
 def combine_forecasts(
     columns: Any,
@@ -222,6 +311,8 @@ def combine_forecasts(
     *,
     settled_at: ArrayLike | None = None,
     times: ArrayLike | None = None,
+    ids: ArrayLike | None = None,
+    missing: Missing = NEVER,
     slack: float | None = None,
 ) -> CombinedForecasts:
     """Make one calibrated column of several models' probabilities, each row by what was known before it.
@@ -239,10 +330,12 @@ def combine_forecasts(
         array of shape (T, N), 2 <= N <= 100. NaN, None or masked where a model says nothing; where none does,
         the share of ones so far is forecast.
     outcomes
-        Shape (T,), each 0 or 1 or boolean. Rows are matched by position; columns of pandas must have the
-        same index.
+        Shape (T,), each 0 or 1 or boolean; None, NaN or masked where none has come. Rows are matched by
+        position; columns of pandas must have the same index.
     settled_at, times
         As of `recalibrate_stream`: when each outcome became known, and when each forecast was made.
+    ids, missing
+        As of `recalibrate_stream`: how rows are known, and what becomes of those without outcome.
     slack
         As of `CalibratedClassifier`; by default none.
 
@@ -272,41 +365,105 @@ def combine_forecasts(
     ----------
     docs/theory.md, section 6, Theorem 17g.
     """
-    for name, column in {"outcomes": outcomes, "settled_at": settled_at, "times": times}.items():
-        for probabilities in columns.values() if isinstance(columns, Mapping) else [columns]:
-            check_same_index(probabilities, column, f"columns and {name}")
-    names, table = read_columns(columns)
-    y = check_outcomes(outcomes)
-    check_same_length(table, y, "columns and outcomes")
+    later = check_missing(missing)
+    names, rows = _read(columns, outcomes, settled_at, times, ids, None, later)
     if slack is not None:
         check_slack(slack)
-    settling = settling_of(len(y), None, settled_at, times, None)
-    if settled_at is not None:
-        warn_of(unlearnt_remarks(settling.known, len(y), "settled_at"))
-    schedule = groups_of(None, settling)[0].schedule
-    hints, steered, weights = combined(new_combining(len(names)), table, y, schedule)
+    result = _made(names, rows, slack, _play(rows, slack), outcomes)
+    warn_of(result._report.remarks)
+    return result
+
+
+def _read(
+    columns: Any,
+    outcomes: Any,
+    settled_at: Any,
+    times: Any,
+    ids: Any,
+    expected: list[Any] | None,
+    later: bool,
+) -> tuple[list[Any], Rows]:
+    """The models' names, and the rows; `expected` are the names in earlier rows."""
+    named = {"outcomes": outcomes, "settled_at": settled_at, "times": times, "ids": ids}
+    for name, column in named.items():
+        for probabilities in columns.values() if isinstance(columns, Mapping) else [columns]:
+            check_same_index(probabilities, column, f"columns and {name}")
+    names, table = read_columns(columns, expected)
+    came, missing = missing_of([None] * len(table) if outcomes is None else outcomes)
+    y = check_outcomes(came if missing is None else completed(came, missing, 0)).astype(np.int64)
+    check_same_length(table, y, "columns and outcomes")
+    moments = read_moments(len(y), settled_at, times, None)
+    numbered = None if ids is None else read_ids(ids, len(y))
+    return names, Rows(table, y, missing, moments, None, numbered, later)
+
+
+class Together(NamedTuple):
+    """What came of T rows of N models."""
+
+    forecasts: Floats
+    """Shape (T,)."""
+    hints: Floats
+    """Shape (T,): the mixture, before it was moved to calibrated forecasts."""
+    steered: Floats
+    """Shape (T, N): each model steered alone, NaN where it says nothing."""
+    weights: Floats
+    """Shape (T, N)."""
+    certificates: Floats
+    """Shape (n + 1,): after so many settled rows."""
+    guarantee: Floats
+    """What the last of them cannot exceed, shape ()."""
+
+
+def _play(rows: Rows, slack: float | None) -> Together:
+    """Forecast all rows, each by what was known before it."""
+    schedule = rows.parts[0].schedule
+    state = new_combining(rows.table.shape[1])
+    hints, steered, weights = combined(state, rows.table, rows.numbers.astype(np.uint8), schedule)
     projection = new_projection(slack)
-    tapes = projection.replay(hints, y == 1, schedule)
-    settled = np.searchsorted(schedule.known, np.arange(1, len(y) + 1), side="right")
-    running = np.concatenate([[0.0], tapes.certificates])[settled]
-    out, models, most_late = tapes.forecasts, {}, int((schedule.known - 1 - schedule.order).max())
-    for name, said, own, weight in zip(names, table.T, steered.T, weights.T, strict=True):
-        spoke = ~np.isnan(said)
-        before, alone, together = (((p[spoke] - y[spoke]) ** 2).mean() for p in (said, own, out))
-        scores = float(before), float(alone), float(together)
-        models[name] = ModelScore(int(spoke.sum()), *scores, float(weight.mean()))
+    tapes = projection.replay(hints, rows.numbers == 1, schedule)
+    certificates = np.concatenate([[0.0], tapes.certificates])
+    guarantee = np.array(projection.guarantee)
+    return Together(tapes.forecasts, hints, steered, weights, certificates, guarantee)
+
+
+def _made(
+    names: list[Any], rows: Rows, slack: float | None, together: Together, given: Any = None
+) -> CombinedForecasts:
+    """The result for users; forecasts are of the library that the `given` outcomes are of."""
+    out, hints, steered, weights, certificates, promised = together
+    settling, guarantee = rows.settling, float(promised)
+    settles, y = settling.settles, rows.numbers
+    models = {}
+    for name, said, own, weight in zip(names, rows.table.T, steered.T, weights.T, strict=True):
+        spoke = ~np.isnan(said) & settles
+        before, alone, ours = (brier_of(p[spoke], y[spoke]) for p in (said, own, out))
+        models[name] = ModelScore(int(spoke.sum()), before, alone, ours, float(weight.mean()))
+    remarks = []
+    if rows.moments.came is not None:
+        remarks = unlearnt_remarks(settling.known, len(rows), "settled_at")
+    most_late = int((settling.known - 1 - settling.rows).max(initial=0))
+    came, given_out, mixed = y[settles], out[settles], hints[settles]
+    n = len(came)
     report = CombinedReport(
-        len(y),
+        n,
         models,
-        float(((out - y) ** 2).mean()),
-        log_loss(np.where(y == 1, out, 1.0 - out)),
+        brier_of(given_out, came),
+        log_loss(np.where(came == 1, given_out, 1.0 - given_out)) if n else math.nan,
         regret_bound((1.0 - TRACKING_PRIOR) / len(names), most_late),
-        float(((out - y) ** 2 - (hints - y) ** 2).sum()),
-        projection.certificate,
-        projection.guarantee,
+        float(((given_out - came) ** 2 - (mixed - came) ** 2).sum()),
+        float(certificates[-1]),
+        guarantee,
+        len(rows) - n,
+        tuple(remarks),
     )
-    probabilities = like(outcomes, out)
-    return CombinedForecasts(probabilities, weights, names, running, projection.guarantee, report)
+    settled = np.searchsorted(settling.known, np.arange(1, len(rows) + 1), side="right")
+    answers = like(given, out), weights, names, certificates[settled], guarantee
+    return CombinedForecasts(*answers, report, rows, slack, together)
+
+
+def brier_of(forecasts: Floats, outcomes: Ints) -> float:
+    """The mean squared error of forecasts of outcomes, both (n,); NaN of none."""
+    return float(((forecasts - outcomes) ** 2).mean()) if len(outcomes) else math.nan
 
 
 class Mixture(Restored):

@@ -9,6 +9,7 @@ settled. The rows of a `Group` are numbered from 0 in its schedule, and as in th
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from numbers import Real
 from typing import Any, NamedTuple
@@ -76,20 +77,55 @@ def completed(outcomes: Any, missing: NDArray[np.bool_], instead: Any) -> Any:
     return values
 
 
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """When T forecasts were made, when their outcomes became known, and when their rows are due.
+
+    Each is a column of times, or None if nothing was said of it. `due` may also be a span.
+    """
+
+    made: Times | None
+    came: Times | None
+    due: Any
+
+    def came_or_made(self, missing: NDArray[np.bool_]) -> Times:
+        """When outcomes became known. If nothing was said, each was known when its own forecast was made."""
+        if self.came is not None:
+            return self.came
+        made = row_numbers(len(missing)) if self.made is None else self.made
+        return replace(made, name="settled_at", missing=missing)
+
+
+def read_moments(length: int, settled_at: ArrayLike | None, times: ArrayLike | None, due: Any) -> Moments:
+    """The columns of so many rows, as users give them; see `recalibrate_stream`."""
+    made = None if times is None else read_times(times, "times", length)
+    came = None
+    if settled_at is not None:
+        if isinstance(settled_at, (timedelta, date, np.generic, Real)):
+            raise ValueError(
+                f"settled_at must have a time for each row, got {shown(settled_at)}: a span after every "
+                "forecast is times + span"
+            )
+        came = read_times(settled_at, "settled_at", length)
+    if due is not None and not is_span(due):
+        due = read_times(due, "due", length)
+    return Moments(made, came, due)
+
+
+def is_span(due: Any) -> bool:
+    """Whether this is one span after all rows, not a time for each."""
+    return isinstance(due, (str, timedelta, np.generic, Real))
+
+
 def settling_of(
-    length: int,
-    missing: NDArray[np.bool_] | None,
-    settled_at: ArrayLike | None,
-    times: ArrayLike | None,
-    due: Any,
+    length: int, missing: NDArray[np.bool_] | None, moments: Moments, later: bool = False
 ) -> Settling:
     """How so many rows are settled, some of whose outcomes may be missing. There are three modes.
 
-    Without `settled_at` and `due` each outcome is known before the next row is forecast. A row without an
-    outcome is given up.
+    Without `came` and `due` each outcome is known before the next row is forecast. A row without an outcome
+    is given up; with `later` it stays open.
 
-    With `settled_at` alone each outcome is known from its time there on. A row without an outcome is given
-    up.
+    With `came` alone each outcome is known from its time there on. Rows without an outcome are as above.
 
     With `due` every row waits until it is due, and is settled once that time is over: once a later forecast
     was made, or a later outcome came. An outcome that came before is kept until then. Where silence means no,
@@ -97,48 +133,53 @@ def settling_of(
     """
     rows, no_row = np.arange(length), np.zeros(length, bool)
     has_outcome = ~no_row if missing is None else ~missing
-    if settled_at is None and due is None:
-        if times is not None:
+    made, came, due = moments.made, moments.came, moments.due
+    waits = ~no_row if later or due is not None else has_outcome
+    if came is None and due is None:
+        if made is None:
+            return Settling(rows[has_outcome], rows[has_outcome] + 1, waits, no_row, has_outcome)
+        if not later or has_outcome.any():
             raise ValueError("times say nothing without settled_at or due, got None for both")
-        return Settling(rows[has_outcome], rows[has_outcome] + 1, has_outcome, no_row, has_outcome)
-    made = None if times is None else read_times(times, "times", length)
-    columns = []
-    if settled_at is not None:
-        if isinstance(settled_at, (timedelta, date, np.generic, Real)):
-            raise ValueError(
-                f"settled_at must have a time for each row, got {shown(settled_at)}: a span after every "
-                "forecast is times + span"
-            )
-        columns.append(read_times(settled_at, "settled_at", length))
+        came = moments.came_or_made(~no_row)
+    columns = [] if came is None else [came]
     if due is not None:
-        columns.append(_due_times(due, made, length))
+        columns.append(
+            (row_numbers(length) if made is None else made).later_by(due, "due") if is_span(due) else due
+        )
     # where an outcome is missing, `settled_at` may be missing, too
-    needs_time = None if settled_at is None else has_outcome
-    made_at, *later = in_time(columns, made, "give the times of the forecasts as times=", needs_time)
-    came_at = made_at if settled_at is None else later[0]
+    needs_time = None if came is None else has_outcome
+    made_at, *then = in_time(columns, made, "give the times of the forecasts as times=", needs_time)
+    came_at = made_at if came is None else then[0]
     if due is None:
-        settles_at, settles, waits, silent = came_at, has_outcome, has_outcome, no_row
+        settles_at, settles, silent = came_at, has_outcome, no_row
     else:
-        settles_at = later[-1]
+        settles_at = then[-1]
         last_moment = max(made_at[-1], came_at[has_outcome].max(initial=made_at[-1]))
-        settles, waits = settles_at < last_moment, ~no_row
+        settles = settles_at < last_moment
         silent = settles & ~(has_outcome & (came_at <= settles_at))
     known = np.searchsorted(made_at, settles_at, side="right")
     order = rows[settles][np.lexsort((settles_at[settles], known[settles]))]
     return Settling(order, known[order], waits, silent, settles)
 
 
-def _due_times(due: Any, made: Times | None, length: int) -> Times:
-    """From when on each row is due: a time for each, or one span after them all."""
-    if isinstance(due, (str, timedelta, np.generic, Real)):
-        return (row_numbers(length) if made is None else made).later_by(due, "due")
-    return read_times(due, "due", length)
+class Keys(NamedTuple):
+    """The keys of T rows, numbered as they first come, and the number of each row's key, shape (T,)."""
+
+    numbers: dict[Hashable, int]
+    of_row: Ints
+
+    def followed_by(self, others: Keys) -> Keys:
+        """Those of further rows behind these."""
+        numbers = dict(self.numbers)
+        again = np.array([numbers.setdefault(key, len(numbers)) for key in others.numbers], np.int64)
+        check_keys(numbers)
+        return Keys(numbers, np.concatenate([self.of_row, again[others.of_row]]))
 
 
-def groups_of(groups: ArrayLike | None, settling: Settling) -> list[Group]:
-    """The streams among the rows, in the order in which they begin."""
+def groups_of(groups: Keys | None, settling: Settling) -> list[Group]:
+    """The streams among the rows, in the order in which they begin; one of all rows without groups."""
     length = len(settling.waits)
-    keys, of_row = ({None: 0}, np.zeros(length, np.int64)) if groups is None else _numbered(groups, length)
+    keys, of_row = Keys({None: 0}, np.zeros(length, np.int64)) if groups is None else groups
     number, streams = len(keys), []
     rows_by_key = _split(np.arange(length), of_row, number)
     settled_by_key = _split(np.arange(len(settling.rows)), of_row[settling.rows], number)
@@ -155,8 +196,8 @@ def _split(values: Ints, numbers: Ints, count: int) -> list[Ints]:
     return np.split(values[np.argsort(numbers, kind="stable")], ends[:-1])
 
 
-def _numbered(groups: Any, length: int) -> tuple[dict[Hashable, int], Ints]:
-    """Keys with numbers, as they first come, and the number of each row's key."""
+def read_keys(groups: Any, length: int) -> Keys:
+    """A column of keys, one for each of so many rows."""
     keys = objects_of(groups, "groups")
     check_same_length(range(length), keys, "probabilities and groups")
     numbers: dict[Hashable, int] = {}
@@ -169,4 +210,4 @@ def _numbered(groups: Any, length: int) -> tuple[dict[Hashable, int], Ints]:
             row = of_row.index(number)
             raise ValueError(f"groups must name a key for every row, got {key!r} at row {row}")
     check_keys(numbers)
-    return numbers, np.array(of_row)
+    return Keys(numbers, np.array(of_row, np.int64))

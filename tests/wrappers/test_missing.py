@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from onlinecal import LabelWarning, recalibrate_stream
-from onlinecal.wrappers.settling import settling_of
+from onlinecal.wrappers.settling import read_moments, settling_of
 from tests.wrappers.test_stream import history, late
 
 ROWS = 300
@@ -56,7 +56,7 @@ def test_forecasts_do_not_change_when_the_log_grows():
 
 
 def test_outcomes_that_become_known_to_the_same_forecast_are_learnt_in_the_order_of_their_times():
-    found = settling_of(5, None, [9, 5, 3, 9, 11], [0, 1, 2, 8, 10], None)
+    found = settling_of(5, None, read_moments(5, [9, 5, 3, 9, 11], [0, 1, 2, 8, 10], None))
     assert found.rows.tolist() == [2, 1, 0, 3, 4]
     assert found.known.tolist() == [3, 3, 4, 4, 5]
 

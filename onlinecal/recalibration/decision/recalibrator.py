@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,8 +49,8 @@ from onlinecal.recalibration.starting import (
     started,
 )
 from onlinecal.tables.columns import check_probability_rows
+from onlinecal.tables.keeping import keep, kept
 from onlinecal.validation import check_choice, check_count, check_positive
-from onlinecal.version import STATE_FORMAT, check_format
 
 StepSize = Literal["shrunk", "full"]
 STEP_SIZES: tuple[StepSize, ...] = get_args(StepSize)
@@ -61,6 +60,7 @@ STEP_LENGTH = 0.5
 """The factor by which a "shrunk" step is shortened."""
 MOST_CAUTIOUS_ROUNDS = 32
 """The most rounds by default if folds are held out."""
+KEPT_AS = "a decision recalibrator"
 PLAIN_KINDS = "biufUS"
 """Kinds of numpy's types that can be saved without pickling."""
 SAVED_NUMBERS = ("share_", "keep_", "limit_", "floor_", "reached_", "n_features_in_")
@@ -80,7 +80,6 @@ def to_arrays(model: DecisionRecalibrator) -> dict[str, np.ndarray]:
     parameters = {**model.get_params(), "classes": model.classes is not None}
     described = {"parameters": parameters, "numbers": {name: getattr(model, name) for name in SAVED_NUMBERS}}
     arrays = {
-        "format": np.array(STATE_FORMAT),
         "said": np.array(json.dumps(described, default=lambda value: value.tolist())),
         "classes": classes,
         "regions": np.array([len(each.step) for each in rounds], dtype=np.int64),
@@ -488,7 +487,7 @@ class DecisionRecalibrator(StartedRecalibrator):
             return CompressedPredictor(costs, sums / counts[:, None], counts / weights.sum())
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted map as plain arrays, a NumPy .npz file without pickled objects.
+        """Write the fitted map to a file, as plain arrays with a checksum. It replaces an old one, whole.
 
         Raises
         ------
@@ -498,9 +497,7 @@ class DecisionRecalibrator(StartedRecalibrator):
             If labels are not plain numbers or texts.
         """
         check_is_fitted(self, "rounds_")
-        contents: dict[str, Any] = to_arrays(self)
-        with open(path, "wb") as file:
-            np.savez_compressed(file, **contents)
+        keep(path, KEPT_AS, to_arrays(self))
 
     @classmethod
     def load(cls, path: str | Path) -> DecisionRecalibrator:
@@ -509,13 +506,6 @@ class DecisionRecalibrator(StartedRecalibrator):
         Raises
         ------
         ValueError
-            If the file is not one that `save` wrote.
+            If the file is not one that `save` wrote, of another format, or damaged.
         """
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = dict(file)
-                written_format = arrays["format"].tolist()
-        except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} is not a file of a decision recalibrator: {error}") from error
-        check_format(f"the decision recalibrator of {path}", written_format)
-        return from_arrays(arrays)
+        return from_arrays(kept(path, KEPT_AS))

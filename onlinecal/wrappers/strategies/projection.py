@@ -192,7 +192,7 @@ class Projection(Restored):
                 first.noted[0] = float(behind[-1])
                 self.__dict__.update(whole.__dict__, _splitting=first)
                 return tapes
-        tapes = Tapes(np.empty(len(raw)), np.empty(len(raw)))
+        tapes = Tapes(np.empty(len(raw)), np.empty(len(schedule.order)))
         for row, settled, waiting in schedule.turns(self.ticket, self.present):
             if settled is None:
                 self.note_late(waiting)

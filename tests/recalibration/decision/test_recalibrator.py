@@ -11,6 +11,7 @@ from onlinecal.measures.scores import class_brier
 from onlinecal.recalibration.decision.losses import LossTable, gaussian_losses
 from onlinecal.recalibration.decision.rounds import HeldOut, WorstOfGivenLosses, full_step, shrunk_step
 from onlinecal.recalibration.flooring import floored
+from onlinecal.tables import keeping
 from onlinecal.version import STATE_FORMAT
 from tests.recalibration.test_starting import source as drawn
 
@@ -204,7 +205,7 @@ def test_names_of_columns_and_labels_are_saved_too(tmp_path):
     assert np.array_equal(DecisionRecalibrator.load(tmp_path / "no rounds").predict_proba(table), table)
 
 
-def test_files_of_something_else_are_refused(tmp_path):
+def test_files_of_something_else_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "other.npz"
 
     def assert_refused(message):
@@ -214,7 +215,8 @@ def test_files_of_something_else_are_refused(tmp_path):
     np.savez(path, a=np.zeros(2))
     assert_refused("not a file of a decision recalibrator")
     for found, age in ((3, "an older"), (STATE_FORMAT + 1, "a newer")):
-        np.savez(path, format=found, said="{}")
+        monkeypatch.setattr(keeping, "STATE_FORMAT", found)
+        keeping.keep(path, "a decision recalibrator", {})
         assert_refused(f"has format {found}, which {age} onlinecal wrote")
     path.write_text("no arrays")
     assert_refused("not a file of a decision recalibrator")

@@ -1,0 +1,1 @@
+"""Columns of forecasts and outcomes: how they are read, reported, continued and kept."""

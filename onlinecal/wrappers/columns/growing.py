@@ -1,0 +1,133 @@
+"""Columns that go on: rows are added, outcomes of earlier ones are told, and all of it is kept in a file.
+
+What comes of it is to the last digit what one call with all rows makes. So rows are kept, and are played
+again from the first one on: a million of one column in a few seconds. Forecasts that were given must come
+out as they were, or nothing is taken.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onlinecal.arrays import Floats, Ints
+from onlinecal.tables.columns import check_same_length
+from onlinecal.tables.keeping import keep, kept
+from onlinecal.wrappers.columns.kept_rows import Arrays, arrays_of, as_json, rows_of
+from onlinecal.wrappers.columns.reports import Proven
+from onlinecal.wrappers.columns.rows import Rows
+from onlinecal.wrappers.settling import missing_of
+
+
+def is_empty(columns: Any) -> bool:
+    """Whether a column, or a mapping of columns, has no rows: some nights there is nothing new."""
+    column: Any = next(iter(columns.values()), None) if isinstance(columns, Mapping) else columns
+    return hasattr(column, "__len__") and len(column) == 0
+
+
+class Growing(Proven):
+    """Forecasts of a column to which more rows may be added."""
+
+    _KEPT_AS: ClassVar[str]
+    """What files of it are called."""
+    _rows: Rows
+
+    def settle(self, ids: ArrayLike, outcomes: ArrayLike, *, settled_at: ArrayLike | None = None) -> Self:
+        """The same with outcomes of earlier rows, which became known since they were forecast.
+
+        Parameters
+        ----------
+        ids
+            Shape (m,): the `ids` of these rows, or without ids their numbers, from 0.
+        outcomes
+            Shape (m,): what came, as in the first call.
+        settled_at
+            Shape (m,): when each became known, as in the first call. None: after the last row so far, so that
+            the rows which follow know it.
+
+        Returns
+        -------
+        The forecasts, as they were, and the report with these outcomes, as of one call with all of them. The
+        forecasts are a numpy array then.
+
+        Raises
+        ------
+        ValueError
+            For an id of no row, an outcome that has come already, a row that was given up, and a time before
+            a forecast that was made without the outcome. Nothing is changed then.
+        """
+        if is_empty(ids) and is_empty(outcomes):
+            return self
+        rows = self._rows.places(ids)
+        told, gaps = missing_of(outcomes)
+        if gaps is not None:
+            raise ValueError(f"outcomes must have come, got none at row {int(gaps.argmax())}: leave it out")
+        check_same_length(rows, told, "ids and outcomes")
+        return self._continued(self._rows.told(rows, self._numbers_of(told), settled_at))
+
+    def save(self, path: str | Path) -> None:
+        """Write all rows and forecasts to one file, with a checksum, from which `load` goes on.
+
+        The file appears when it is complete, and replaces an old one of that name. It has plain arrays.
+
+        Raises
+        ------
+        ValueError
+            For keys of groups, or names, that are neither texts nor numbers.
+        """
+        arrays = {**arrays_of(self._rows), **self._answers(), "settings": as_json(self._settings())}
+        keep(path, self._KEPT_AS, arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote. The forecasts are a numpy array then.
+
+        Raises
+        ------
+        ValueError
+            If the file is not one that `save` wrote, of another format, or damaged.
+        """
+        arrays = kept(path, cls._KEPT_AS)
+        return cls._restored(json.loads(arrays["settings"].item()), rows_of(arrays), arrays)
+
+    def _continued(self, rows: Rows) -> Self:
+        """What comes of more rows, or more outcomes; ValueError if it changes a forecast that was given."""
+        after = self._play(rows)
+        if not np.array_equal(after._forecasts[: len(self._forecasts)], self._forecasts):
+            raise ValueError(
+                "the column cannot go on: this version of onlinecal, or this machine, would have given other "
+                "forecasts of the rows so far; go on where they were made, or begin a new column"
+            )
+        return after
+
+    @property
+    @abstractmethod
+    def _forecasts(self) -> Floats:
+        """The forecasts of all rows, as they were played."""
+
+    @abstractmethod
+    def _numbers_of(self, outcomes: Any) -> Ints:
+        """The numbers of classes that came; ValueError for what is none."""
+
+    @abstractmethod
+    def _play(self, rows: Rows) -> Self:
+        """What comes of these rows, with the same settings."""
+
+    @abstractmethod
+    def _settings(self) -> dict[str, Any]:
+        """What JSON says of the settings."""
+
+    @abstractmethod
+    def _answers(self) -> Arrays:
+        """What was made of the rows."""
+
+    @classmethod
+    @abstractmethod
+    def _restored(cls, settings: dict[str, Any], rows: Rows, answers: Arrays) -> Self:
+        """The same again."""
