@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onlinecal.cli.nightly import State, StateId, check_state, gone_on, read_night
 from onlinecal.cli.output import answer, table
 from onlinecal.cli.verbs import (
     AsJson,
@@ -32,6 +33,7 @@ from onlinecal.tables.writing import write_table
 from onlinecal.texts import number
 
 if TYPE_CHECKING:
+    from onlinecal.arrays import Ints
     from onlinecal.tables.rounds import Rounds
     from onlinecal.wrappers import CombinedForecasts
 
@@ -51,6 +53,8 @@ def combine(
     positive: Positive = None,
     scale: ForecastScale = "probability",
     drop_invalid: DropInvalid = False,
+    state: State = None,
+    id_: StateId = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -60,47 +64,72 @@ def combine(
     averages over the rows in which a model spoke: of the model, of the model recalibrated alone, of all.
 
     A column of outcomes with a usual name (outcome, won, ...) is found. docs/combine.md says how to read the
-    rest. One model's forecasts on a stream are for [bold]onlinecal evaluate[/bold].
+    rest. One model's forecasts on a stream are for [bold]onlinecal column[/bold].
+
+    With --state the column goes on where it ended, as in a job that runs every night. FILE then has new rows,
+    outcomes of earlier ones, or both; --id says which row is which. Outcomes may be missing until they come.
+    A row that was there is left as it was. docs/every-night.md has an example.
 
     Examples:
 
     [bold]onlinecal combine games.csv --forecast elo --forecast market --outcome won --out results[/bold]
 
     [bold]onlinecal combine loans.csv --forecast a --forecast b --outcome y --sort day --settled-at end[/bold]
-    """
-    from onlinecal.wrappers import combine_forecasts
 
+    [bold]onlinecal combine today.csv --forecast a --forecast b --outcome y --state ab.state --id loan[/bold]
+    """
+    import numpy as np
+
+    from onlinecal.wrappers import CombinedForecasts, combine_forecasts
+
+    check_state(state, id_, together)
     if forecast is None or len(forecast) < 2:
         alone = "" if forecast is None else f", got {forecast[0]!r} alone"
         raise ValueError(f"--forecast must be given for at least 2 models{alone}")
     outcome = event_columns(file, forecast[0], outcome)[1]
     check_folder(out, WRITTEN_TABLES, file)
     reading = Reading(positive, scale, drop_invalid)
-    more = [name for name in (settled_at, together) if name is not None]
-    rounds = read_rounds(file, outcome, forecast, sort=sort, more=more, reading=reading, gaps=True)
-    warn(rounds.remarks)
-    known = known_from(rounds, settled_at, together, sort)
-    result = combine_forecasts(
-        rounds.forecasts, rounds.outcomes, settled_at=None if known is None else known - 1
+    more = [name for name in (settled_at, together, id_) if name is not None]
+    pending = state is not None
+    rounds = read_rounds(
+        file, outcome, forecast, sort=sort, more=more, reading=reading, gaps=True, pending=pending
     )
+    warn(rounds.remarks)
+    if state is None:
+        known = known_from(rounds, settled_at, together, sort)
+        result = combine_forecasts(
+            rounds.forecasts, rounds.outcomes, settled_at=None if known is None else known - 1
+        )
+        places = np.arange(len(rounds.outcomes))
+    else:
+        night = read_night(rounds, id_, sort, settled_at)
+        result = gone_on(state, CombinedForecasts, combine_forecasts, night, rounds.forecasts)
+        places = night.rows_of(result)
     report = result.report()
-    written = [] if out is None else list(map(str, write(rounds, result, out)))
+    written = [] if out is None else list(map(str, write(rounds, result, places, out)))
+    if state is not None:
+        result.save(state)
+        written.append(str(state))
     title, heading, rows, notes = report._shown()
     scores = table(f"{rounds.name}, {number(report.n_rounds)} rows. {title}", heading, rows)
     record = {**asdict(report), "best": report.best, "warnings": rounds.remarks, "files": written}
     answer(as_json, {"file": str(file), **record}, [scores, *notes, *written])
 
 
-def write(rounds: Rounds, result: CombinedForecasts, folder: Path) -> list[Path]:
-    """Write the rows with the new column and the weights, the report, and the picture of the weights."""
+def write(rounds: Rounds, result: CombinedForecasts, rows: Ints, folder: Path) -> list[Path]:
+    """Write the file's rows with the new column and the weights, the report, and the picture of the weights.
+
+    `rows` are the numbers of the file's rows in the result.
+    """
+    import numpy as np
     import polars as pl
 
     from onlinecal.plots.over_rounds import model_weights_table
     from onlinecal.plots.style import drawn, write_figure
 
     shares = model_weights_table(result.weights, result.names)
-    weights = {f"weight_{name}": result.weights[:, i] for i, name in enumerate(result.names)}
-    columns = rounds.frame.with_columns(**{COMBINED: result.probabilities, **weights})
+    weights = {f"weight_{name}": result.weights[rows, i] for i, name in enumerate(result.names)}
+    columns = rounds.frame.with_columns(**{COMBINED: np.asarray(result.probabilities)[rows], **weights})
     scores = [{"model": name, **asdict(score)} for name, score in result.report().models.items()]
     return [
         write_table(columns, folder / WRITTEN_TABLES[0]),

@@ -203,6 +203,7 @@ ForecastFile = Annotated[Path, Argument(help=f"The forecasts: {FILES}")]
 Forecasts = Annotated[
     list[str] | None, Option(help="A column of forecasts, one for each model; may be repeated.")
 ]
+Forecast = Annotated[str | None, Option(help="The column of forecasts.")]
 OutcomeColumn = Annotated[str | None, Option(help="The column of outcomes, 0/1.")]
 GroupColumnNames = Annotated[
     list[str] | None,

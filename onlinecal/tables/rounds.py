@@ -131,8 +131,13 @@ def whole_if_all_are(numbers: NDArray[Any]) -> NDArray[Any]:
     return numbers.astype("uint8") if ((numbers == 0.0) | (numbers == 1.0)).all() else numbers
 
 
-def _outcomes(column: pl.Series, path: Path, shares: bool, reading: Reading | None) -> NumberColumn:
-    """A column as outcomes, with `shares` also in between 0 and 1; ValueError if no row has `positive`."""
+def _outcomes(
+    column: pl.Series, path: Path, shares: bool, reading: Reading | None, pending: bool = False
+) -> NumberColumn:
+    """A column as outcomes, with `shares` also in between 0 and 1; ValueError if no row has `positive`.
+
+    If some are `pending` they may be missing, and are NaN then; `positive` may come later, too.
+    """
     import numpy as np
 
     positive = None if reading is None else reading.positive
@@ -141,14 +146,19 @@ def _outcomes(column: pl.Series, path: Path, shares: bool, reading: Reading | No
         good = np.isin(numbers, (0.0, 1.0))
         if shares:
             good, rule = (numbers >= 0.0) & (numbers <= 1.0), "be boolean or lie in [0, 1]"
+        if pending:
+            missing = np.array([is_gap(value) for value in column.to_list()], bool)
+            numbers, good = np.where(missing, math.nan, numbers), good | missing
+            rule += ", or be missing"
         return NumberColumn(column, numbers, good, rule, reading)
     values = column.to_list()
     same = np.array([_is_label(value, positive) for value in values])
-    if not same.any():
+    if not same.any() and not pending:
         known = did_you_mean(positive, map(str, _distinct(column)[:20]), "Its values")
         raise ValueError(f"{called(path)}: column {column.name!r} never has the value {positive!r}{known}")
-    good = np.array([not is_gap(value) for value in values])
-    return NumberColumn(column, same.astype(float), good, "have a value", reading)
+    missing = np.array([is_gap(value) for value in values], bool)
+    numbers = np.where(missing, math.nan, same)
+    return NumberColumn(column, numbers, ~missing | pending, "have a value", reading)
 
 
 def _is_label(value: Any, positive: str) -> bool:
@@ -203,12 +213,13 @@ def read_rounds(
     shares: bool = False,
     reading: Reading | None = None,
     gaps: bool = False,
+    pending: bool = False,
 ) -> Rounds:
     """Outcomes, columns of forecasts and `more` columns of a file, ordered by `sort`; see `read_frame`.
 
     `sort` names a column of times or numbers, as `read_times` reads them; "letters:NAME" sorts by the letters
     of the texts in column NAME. With `shares` outcomes may also lie between 0 and 1, with `gaps` forecasts
-    may be missing. Errors name an option only if there is a `reading`.
+    may be missing, and with `pending` outcomes. Errors name an option only if there is a `reading`.
     """
     path = Path(path)
     numbered = [outcome, *forecasts]
@@ -217,7 +228,7 @@ def read_rounds(
     # columns of numbers are read as texts, so that errors show values as the file writes them
     table = read_frame(path, named, numbered)
     columns = {name: _forecasts(table[name], reading, gaps) for name in forecasts}
-    columns[outcome] = _outcomes(table[outcome], path, shares, reading)
+    columns[outcome] = _outcomes(table[outcome], path, shares, reading, pending)
     remarks = []
     if reading is not None and reading.positive is not None:
         others = [value for value in _distinct(table[outcome]) if not _is_label(value, reading.positive)]

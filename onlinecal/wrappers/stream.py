@@ -95,7 +95,7 @@ class RecalibratedStream(Growing):
     --------
     >>> from onlinecal import recalibrate_stream
     >>> monday = recalibrate_stream([0.8, 0.3, 0.6], [1, 0, None], missing="later")
-    >>> tuesday = monday.settle([2], [1]).extend([0.7, 0.4])
+    >>> tuesday = monday.observe([2], [1]).extend([0.7, 0.4])
     >>> tuesday.probabilities.shape, tuesday.report().n_rounds
     ((5,), 3)
     """
@@ -249,11 +249,11 @@ def recalibrate_stream(
     groups
         Shape (T,): a key for each row; each key has a forecaster of its own.
     ids
-        Shape (T,): whole numbers or texts by which `RecalibratedStream.settle` knows the rows, no two alike.
+        Shape (T,): whole numbers or texts by which `RecalibratedStream.observe` knows the rows, no two alike.
         None: they are known by their numbers, from 0.
     missing
         What becomes of a row without outcome where nothing is `due`. "never": it is given up as soon as it is
-        forecast, and costs no guarantee. "later": it stays open, and `settle` may tell its outcome.
+        forecast, and costs no guarantee. "later": it stays open, and `observe` may tell its outcome.
     strategy
         As of `CalibratedClassifier`: what of a table is calibrated. By default the second class of two; of
         up to ten each one against the rest, of more the top one; with a horizon what promises most.

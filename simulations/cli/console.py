@@ -6,12 +6,13 @@ it is called, so that the command starts at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Annotated, Any
 
 import typer
 
+from onlinecal.cli.column import column
 from onlinecal.cli.combine import combine
 from onlinecal.cli.measure import measure
 from onlinecal.cli.recalibrate import recalibrate
@@ -69,11 +70,12 @@ app = typer.Typer(
 )
 
 YOUR_PANEL, GAMES_PANEL, MACHINE_PANEL = "Your own forecasts", "Games against adversaries", "This machine"
-for panel, verbs in {
-    YOUR_PANEL: (measure, combine, evaluate, recalibrate, experiment),
+VERBS: dict[str, tuple[Callable[..., None], ...]] = {
+    YOUR_PANEL: (measure, column, combine, evaluate, recalibrate, experiment),
     GAMES_PANEL: (simulate, sweep, plot, worst, forecasters, adversaries),
     MACHINE_PANEL: (warmup_with(usual_games),),
-}.items():
+}
+for panel, verbs in VERBS.items():
     for verb in verbs:
         app.command(verb.__name__, cls=Verb, rich_help_panel=panel)(verb)
 app.add_typer(stream, name="stream", rich_help_panel=YOUR_PANEL)

@@ -80,11 +80,11 @@ class Log:
             before, now = now, self.made[end - 1]
             rows = np.arange(begin)
             told = rows[~self.lost[rows] & (self.came[rows] > before) & (self.came[rows] <= now)]
-            result = result.settle(self.ids[told], self.y[told], settled_at=self.came[told])
+            result = result.observe(self.ids[told], self.y[told], settled_at=self.came[told])
             rows = np.arange(begin, end)
             result = around(result).extend(self.said[rows], **self.given(rows, now, settings))
         rest = np.flatnonzero(~self.lost & (self.came > now))
-        return around(result).settle(self.ids[rest], self.y[rest], settled_at=self.came[rest])
+        return around(result).observe(self.ids[rest], self.y[rest], settled_at=self.came[rest])
 
 
 CASES = {
@@ -142,7 +142,7 @@ def test_files_between_nights_change_nothing(case, tmp_path):
 
 def test_nothing_new_changes_nothing():
     result = begun()
-    assert result.settle([], []) is result
+    assert result.observe([], []) is result
     assert result.extend([]) is result
     both = combine_forecasts({"a": [0.2, 0.3], "b": [0.4, 0.5]}, [0, 1])
     assert both.extend({"a": [], "b": []}) is both
@@ -151,7 +151,7 @@ def test_nothing_new_changes_nothing():
 def test_without_times_rows_are_known_by_their_numbers():
     p, y = history(1, 50)
     grown = recalibrate_stream(p[:20], [*y[:18], None, None], missing="later")
-    grown = grown.settle([19], [y[19]]).extend(p[20:40], [*y[20:39], None]).settle([39, 18], y[[39, 18]])
+    grown = grown.observe([19], [y[19]]).extend(p[20:40], [*y[20:39], None]).observe([39, 18], y[[39, 18]])
     grown = grown.extend(pl.Series(p[40:]), y[40:])
     at = np.arange(50)
     at[18], at[19] = 39, 19
@@ -168,7 +168,7 @@ def test_classes_by_name_and_times_with_a_zone_come_back(tmp_path):
     half = {"settled_at": known[:20], "times": zoned[:20], "groups": np.repeat([1, 2], 10)}
     result = recalibrate_stream(frame[:20], [*came[:18], None, None], missing="later", **half)
     result.save(tmp_path / "state")
-    back = RecalibratedStream.load(tmp_path / "state").settle([18, 19], came[18:20], settled_at=known[18:20])
+    back = RecalibratedStream.load(tmp_path / "state").observe([18, 19], came[18:20], settled_at=known[18:20])
     back = back.extend(
         said[20:], came[20:], settled_at=known[20:], times=zoned[20:], groups=np.repeat([2, 3], 10)
     )
@@ -180,7 +180,7 @@ def test_classes_by_name_and_times_with_a_zone_come_back(tmp_path):
 def test_the_first_night_may_have_no_outcome():
     p, y = history(1, 20)
     first = recalibrate_stream(p[:10], [None] * 10, times=np.arange(10), missing="later")
-    grown = first.settle(range(10), y[:10], settled_at=[9] * 10).extend(p[10:], times=np.arange(10, 20))
+    grown = first.observe(range(10), y[:10], settled_at=[9] * 10).extend(p[10:], times=np.arange(10, 20))
     at = np.where(np.arange(20) < 10, 9.0, np.nan)
     came = [*y[:10].tolist(), *[None] * 10]
     same(grown, recalibrate_stream(p, came, settled_at=at, times=np.arange(20), missing="later"))
@@ -203,7 +203,7 @@ REFUSED = {
     "other times": ({"times": [START]}, "times and times cannot be compared"),
     "an old id": (
         {"ids": ["g3"]},
-        r"ids must be of new rows, got 'g3' at row 0, which is row 3 already: settle",
+        r"ids must be of new rows, got 'g3' at row 0, which is row 3 already: observe",
     ),
     "a table": ({"probabilities": [[0.5, 0.5]]}, r"probabilities must be a column of those of outcome 1, as"),
     "no number": ({"probabilities": [1.5]}, "probabilities must lie in"),
@@ -237,18 +237,18 @@ def test_outcomes_that_cannot_be_taken_are_refused_in_words(name):
     y, result = history(1, 30)[1], begun()
     outcome = {None: y[3], "not": 1 - y[3]}.get(outcome, outcome)
     with pytest.raises(ValueError, match=message):
-        result.settle([id], [outcome], settled_at=[at])
+        result.observe([id], [outcome], settled_at=[at])
     same(result, begun())
 
 
 def test_rows_that_were_given_up_stay_so():
     result = recalibrate_stream([0.2, 0.3], [None, 1])
     with pytest.raises(ValueError, match="row 0 was given up when it was forecast: with missing='later'"):
-        result.settle([0], [1])
+        result.observe([0], [1])
     with pytest.raises(ValueError, match="ids must be different, got row 0 twice"):
-        result.settle([0, 0], [1, 1])
+        result.observe([0, 0], [1, 1])
     with pytest.raises(ValueError, match="ids must be row numbers from 0 to 1, got 2 at row 0"):
-        result.settle([2], [1])
+        result.observe([2], [1])
     with pytest.raises(ValueError, match="ids must be different, got 'a' at rows 0 and 1"):
         recalibrate_stream([0.2, 0.3], [0, 1], ids=["a", "a"])
     with pytest.raises(ValueError, match="ids must be whole numbers, or all texts, got 'a' at row 0"):

@@ -38,7 +38,7 @@ class Growing(Proven):
     """What files of it are called."""
     _rows: Rows
 
-    def settle(self, ids: ArrayLike, outcomes: ArrayLike, *, settled_at: ArrayLike | None = None) -> Self:
+    def observe(self, ids: ArrayLike, outcomes: ArrayLike, *, settled_at: ArrayLike | None = None) -> Self:
         """The same with outcomes of earlier rows, which became known since they were forecast.
 
         Parameters
@@ -95,6 +95,30 @@ class Growing(Proven):
         """
         arrays = kept(path, cls._KEPT_AS)
         return cls._restored(json.loads(arrays["settings"].item()), rows_of(arrays), arrays)
+
+    def _told_by(self, ids: list[Any], said: Floats, outcomes: Floats) -> tuple[Ints, Ints]:
+        """Which rows of a file tell outcomes of earlier rows, and which ones are new: numbers of its n rows.
+
+        `said` are its forecasts, shape (n,) or (n, N), `outcomes` NaN where none has come. ValueError if a
+        row that was there has another forecast or outcome now.
+        """
+        rows = self._rows
+        known = {} if rows.ids is None else rows.ids
+        places = np.array([known.get(id, -1) for id in ids], np.int64)
+        before = np.flatnonzero(places >= 0)
+        place, came = places[before], outcomes[before]
+        given = said.reshape(len(said), -1)
+        # of a column the second class's probability was given
+        then, now = rows.table[place, -given.shape[1] :], given[before]
+        changed = ~((then == now) | (np.isnan(then) & np.isnan(now))).all(axis=1)
+        otherwise = ~np.isnan(came) & ~rows.gaps[place] & (came != rows.numbers[place])
+        for what, wrong in (("forecast", changed), ("outcome", otherwise)):
+            if wrong.any():
+                named = rows.named(int(place[wrong.argmax()]))
+                raise ValueError(
+                    f"the {what} of {named} is not what it was: a column that goes on keeps its earlier rows"
+                )
+        return before[rows.gaps[place] & ~np.isnan(came)], np.flatnonzero(places < 0)
 
     def _continued(self, rows: Rows) -> Self:
         """What comes of more rows, or more outcomes; ValueError if it changes a forecast that was given."""

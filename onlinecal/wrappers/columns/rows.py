@@ -238,6 +238,6 @@ class Rows:
             id = next(id for id in new if id in self.ids)
             raise ValueError(
                 f"ids must be of new rows, got {shown(id)} at row {new[id]}, which is row {self.ids[id]} "
-                "already: settle(...) tells the outcome of an earlier row"
+                "already: observe(...) tells the outcome of an earlier row"
             )
         return whole

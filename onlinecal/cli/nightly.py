@@ -1,0 +1,96 @@
+"""What the verbs `column` and `combine` share where a column goes on, night by night, in a file of state.
+
+The state is read if there is one, and is written whole at the end. So a job that was killed is run again, and
+a file that is given twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+
+from typer import Option
+
+from onlinecal.tables.rounds import LETTERS
+
+if TYPE_CHECKING:
+    from onlinecal.arrays import Ints
+    from onlinecal.tables.rounds import Rounds
+    from onlinecal.wrappers.columns.growing import Growing
+
+State = Annotated[
+    Path | None,
+    Option(help="A file that keeps the column: read if it is there, and written at the end."),
+]
+StateId = Annotated[
+    str | None, Option("--id", help="With --state: a column with the name or whole number of each row.")
+]
+G = TypeVar("G", bound="Growing")
+
+
+def check_state(state: Path | None, id_: str | None, together: str | None) -> None:
+    """ValueError for options that do not go with the state, or not without."""
+    if (state is None) != (id_ is None):
+        raise ValueError("--state and --id belong together: --id names a column that says which row is which")
+    if state is not None and together is not None:
+        raise ValueError("--together does not go with --state: name the column of times with --settled-at")
+    if state is not None and state.is_dir():
+        raise ValueError(f"{state} is a folder, not a file that keeps a column")
+
+
+class Night(NamedTuple):
+    """What a file says of its n rows beside forecasts: new ones, or earlier ones with their outcomes."""
+
+    ids: list[Any]
+    outcomes: Any
+    """0, 1 or, where none has come, NaN."""
+    times: Any
+    """When forecasts were made; None if nothing says when outcomes become known."""
+    settled_at: Any
+
+    def at(self, rows: Ints) -> dict[str, Any]:
+        """The times and ids of some rows, for `extend`."""
+        given = {"times": self.times, "settled_at": self.settled_at}
+        parts = {name: None if values is None else values[rows] for name, values in given.items()}
+        return {**parts, "ids": [self.ids[row] for row in rows]}
+
+    def rows_of(self, result: Growing) -> Ints:
+        """The numbers that the file's rows have in the column."""
+        return result._rows.places(self.ids)
+
+
+def read_night(rounds: Rounds, id_: str | None, sort: str | None, settled_at: str | None) -> Night:
+    """The columns of a file for a column that goes on."""
+    assert id_ is not None
+    times = settled = None
+    if settled_at is not None:
+        if sort is None or sort.startswith(LETTERS):
+            raise ValueError(
+                "with --state --settled-at needs --sort, a column of times: numbers of rows would be of "
+                "one file"
+            )
+        times, settled = rounds.frame[sort], rounds.frame[settled_at]
+    return Night(rounds.frame[id_].to_list(), rounds.outcomes.astype(float), times, settled)
+
+
+def gone_on(state: Path, kind: type[G], begin: Callable[..., G], night: Night, said: Any) -> G:
+    """The column with what a file says; `said` are the forecasts of its rows, (n,) or by model.
+
+    Without a file of state it begins. Nothing is written.
+    """
+    import numpy as np
+
+    if not state.exists():
+        everything = night.at(np.arange(len(night.ids)))
+        return begin(said, night.outcomes, missing="later", **everything)
+    result = kind.load(state)
+    if isinstance(said, dict) and [*said] != result.names:  # type: ignore[attr-defined]
+        raise ValueError(f"--forecast must name {result.names}, in this order, as before, got {[*said]}")  # type: ignore[attr-defined]
+    columns = np.column_stack([*said.values()]) if isinstance(said, dict) else said
+    told, new = result._told_by(night.ids, columns, night.outcomes)
+    settled = None if night.settled_at is None else night.settled_at[told]
+    result = result.observe([night.ids[row] for row in told], night.outcomes[told], settled_at=settled)
+    parts = {name: column[new] for name, column in said.items()} if isinstance(said, dict) else said[new]
+    extended: G = result.extend(parts, night.outcomes[new], **night.at(new))  # type: ignore[attr-defined]
+    return extended
