@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import sklearn.metrics
 
-from onlinecal import combine_forecasts, measures
+from onlinecal import combine_forecasts, measures, recalibrate_stream
 from onlinecal.cli.measure import ERROR_NAMES, QUICK_MEASURES
 from onlinecal.measures import summary
 from tests.commands import record, refused, run
@@ -270,3 +270,36 @@ def test_combined_forecasts_are_the_librarys_answer(two_models, models_and_outco
     shown = run("combine", *given).stdout
     for text in ("one", "other", "all together", "320", "proven distance to calibration of 400 rows"):
         assert text in shown
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_columns_go_on_from_files_with_new_rows_and_late_outcomes(models_and_outcomes, tmp_path, timed):
+    (models, won), rows = models_and_outcomes, np.arange(ROUNDS)
+    frame = pl.DataFrame({**models, "won": won, "day": DAY, "id": rows, "known": DAY + 1})
+    frame = frame.with_columns(pl.col("other").fill_nan(None))
+    told = pl.when(pl.col("id") < 90).then(pl.col("won")).alias("won")
+    frame[:100].with_columns(told).write_csv(tmp_path / "first.csv")
+    frame[60:].write_csv(tmp_path / "second.csv")
+    given = ["--outcome", "won", "--id", "id", *(["--sort", "day", "--settled-at", "known"] if timed else ())]
+    at = {"settled_at": np.where((rows >= 90) & (rows < 100), 99, rows)}
+    if timed:
+        at = {"settled_at": DAY + 1, "times": DAY}
+    for verb, forecasts, name, whole in (
+        ("column", ["one"], "recalibrated", recalibrate_stream(models["one"], won, missing="later", **at)),
+        ("combine", ["one", "other"], "combined", combine_forecasts(models, won, missing="later", **at)),
+    ):
+        options = [*given, "--state", tmp_path / verb, *(f"--forecast={one}" for one in forecasts)]
+        first = record(verb, tmp_path / "first.csv", *options)
+        assert (first["n_rounds"], first["n_open"]) == (90, 10)
+        # the second time nothing is new
+        for _ in range(2):
+            second = record(verb, tmp_path / "second.csv", *options, "--out", tmp_path / f"{verb} out")
+            assert second["certificate"] == whole.certificate[-1]
+            assert second["brier_out"] == whole.report().brier_out
+            path = next((tmp_path / f"{verb} out").glob("*.parquet"))
+            assert np.array_equal(pl.read_parquet(path)[name].to_numpy(), whole.probabilities[60:])
+        state = (tmp_path / verb).read_bytes()
+        for changed in ({"one": pl.lit(0.5)}, {"won": 1 - pl.col("won")}):
+            frame[60:].with_columns(**changed).write_csv(tmp_path / "changed.csv")
+            assert "is not what it was" in refused(verb, tmp_path / "changed.csv", *options)
+        assert (tmp_path / verb).read_bytes() == state
