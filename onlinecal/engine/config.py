@@ -69,8 +69,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         then those for hints. False: a query with a hint is rejected, and the guarantee of the key is less.
         Kind "lp" lives on hints.
     p, epsilon, n_levels, tolerance, within, first_fit, fading
-        Parameters of "lp", as of `LpCalibratedClassifier`; None: 2, .1, 5, its own for epsilon, "shift", 100
-        and none. p is finite.
+        Parameters of "lp", as of `LpCalibratedClassifier`, whose defaults None stands for. p is finite.
     lanes
         How many forecasters share a key. A forecast is made by one of them that waits for no outcome, if
         there is one; so with as many lanes as forecasts are ever open at once, labels are never late for

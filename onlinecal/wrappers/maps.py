@@ -28,8 +28,8 @@ from onlinecal.forecasters.simplex.input import check_label, plain
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
-from onlinecal.recalibration.lp.online import PANES, OnlineLp
-from onlinecal.recalibration.lp.recalibrator import LpRecalibrator, Within
+from onlinecal.recalibration.lp.online import FIRST_FIT, PANES, OnlineLp
+from onlinecal.recalibration.lp.recalibrator import DELTA, EPSILON, N_LEVELS, LpRecalibrator, P, Within
 from onlinecal.recalibration.lp.statistics import Estimation
 from onlinecal.remarks import LabelWarning, label_remarks, warn_of
 from onlinecal.steering.binary import N_BINS, bin_mean, bin_of, within
@@ -517,7 +517,7 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
     --------
     >>> from river import datasets, metrics, naive_bayes
     >>> from onlinecal import LpCalibratedClassifier
-    >>> model = LpCalibratedClassifier(naive_bayes.GaussianNB(), n_levels=5, within="shift")
+    >>> model = LpCalibratedClassifier(naive_bayes.GaussianNB())
     >>> for x, y in datasets.ImageSegments():
     ...     p = model.predict_proba_one(x)
     ...     model.learn_one(x, y)
@@ -535,15 +535,15 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         self,
         classifier: base.Classifier,
         *,
-        p: float = 2.0,
-        epsilon: float = 0.1,
-        delta: float = 0.05,
-        n_levels: int | None = None,
+        p: float = P,
+        epsilon: float = EPSILON,
+        delta: float = DELTA,
+        n_levels: int | None = N_LEVELS,
         tolerance: float | None = None,
         estimation: Estimation = "plug-in",
         seed: int = 0,
-        within: Within = "constant",
-        first_fit: int = 100,
+        within: Within | None = None,
+        first_fit: int = FIRST_FIT,
         window: int | None = None,
         fading: float | None = None,
     ) -> None:

@@ -135,7 +135,7 @@ def test_float32_is_read_where_it_lies_and_says_the_same(tmp_path, start):
     single = table.astype(np.float32)
     np.save(tmp_path / "table.npy", single)
     on_disk = np.load(tmp_path / "table.npy", mmap_mode="r")
-    model = LpRecalibrator(start=start, share=0.7)
+    model = LpRecalibrator(start=start, share=0.7, epsilon=0.05, n_levels=3)
     models = [clone(model).fit(one, labels) for one in (single.astype(float), on_disk)]
     doubles, singles = (one.predict_proba(single) for one in models)
     assert models[0].n_rounds_ == models[1].n_rounds_ > 0
@@ -149,7 +149,8 @@ def test_of_many_rows_some_decide_the_share_and_all_have_to_allow_it(monkeypatch
     table, labels = source(5000, 3, seed=3)
     wrong = (table[:, 1] > 0.7) & (np.random.default_rng(5).random(5000) < 0.5)
     labels[wrong] = 2
-    model = LpRecalibrator().fit(table, labels)
+    of_thirds = LpRecalibrator(epsilon=0.05, n_levels=3)
+    model = clone(of_thirds).fit(table, labels)
     assert model.share_ > 0.0
     ones, begun = np.ones(5000), started(model.start_, table)
     assert squared_error(model.predict_proba(table), labels, ones) < squared_error(begun, labels, ones)
@@ -163,7 +164,7 @@ def test_of_many_rows_some_decide_the_share_and_all_have_to_allow_it(monkeypatch
         return found if some else found._replace(means=np.abs(found.means) + 1.0)
 
     monkeypatch.setattr(starting, "squared_rises", against)
-    assert LpRecalibrator().fit(table, labels).share_ == 0.0
+    assert clone(of_thirds).fit(table, labels).share_ == 0.0
 
 
 @pytest.mark.parametrize("partition", ["soft", "hard"])

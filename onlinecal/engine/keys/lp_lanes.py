@@ -21,8 +21,8 @@ from msgspec import Struct
 from onlinecal.engine.keys.lanes import ClassForecast, ClassLabels, Lane, LaneStep, shared_out
 from onlinecal.forecasters.simplex.input import MOST_CLASSES, check_distributions, check_labels
 from onlinecal.measures.lp.level_sets import RunningLpError
-from onlinecal.recalibration.lp.online import CountedLevelSet, OnlineLp, level_set_of
-from onlinecal.recalibration.lp.recalibrator import LevelSetMap, LpRecalibrator, Within
+from onlinecal.recalibration.lp.online import FIRST_FIT, CountedLevelSet, OnlineLp, level_set_of
+from onlinecal.recalibration.lp.recalibrator import EPSILON, N_LEVELS, LevelSetMap, LpRecalibrator, P, Within
 from onlinecal.restoring import require
 from onlinecal.texts import shown
 from onlinecal.validation import check_count, check_number, check_open_unit
@@ -212,7 +212,7 @@ class LpLane(Lane):
                 row[j] = level
         values = np.array(stored.values, np.float64).reshape(levels.shape)
         require(bool(np.isfinite(values).all()), "its map")
-        return LevelSetMap(levels, values, n_levels, self.kind.settings.within == "shift", stored.least)
+        return LevelSetMap(levels, values, n_levels, self.kind.settings.within_ == "shift", stored.least)
 
     def _level_set(self, pairs: LevelSet, width: int) -> tuple[tuple[int, int], ...]:
         """A level set: classes below `width`, in order, with a level each; ValueError if it is none."""
@@ -231,12 +231,12 @@ class LpKind(ClassLabels):
         self,
         classes: tuple[str, ...] | None,
         most: int = MOST_CLASSES,
-        p: float = 2.0,
-        epsilon: float = 0.1,
-        n_levels: int = 5,
+        p: float = P,
+        epsilon: float = EPSILON,
+        n_levels: int = N_LEVELS,
         tolerance: float | None = None,
-        within: Within = "shift",
-        first_fit: int = 100,
+        within: Within | None = None,
+        first_fit: int = FIRST_FIT,
         fading: float | None = None,
     ) -> None:
         super().__init__(classes, most)
@@ -248,7 +248,7 @@ class LpKind(ClassLabels):
         self.settings = LpRecalibrator.as_in_paper(
             self.p, epsilon, n_levels=n_levels, tolerance=tolerance, within=within
         )
-        self.settings.settings_for(2)
+        self.settings._settings_for(2)
         self.n_levels = n_levels
 
     def outcome_of(self, value: Any) -> str:

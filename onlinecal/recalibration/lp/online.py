@@ -24,6 +24,8 @@ from onlinecal.measures.lp.level_sets import LevelSetKey, levels_of
 from onlinecal.recalibration.lp.recalibrator import LevelSetMap, LpRecalibrator
 from onlinecal.recalibration.lp.statistics import PoolCounts, Statistics, noisy_pools, single_pool
 
+FIRST_FIT = 100
+"""Rounds before the first run, unless another number is set."""
 LARGEST_WEIGHT = 1e100
 """If the weight of a round grows beyond this, all weights are measured in a larger unit."""
 
@@ -168,7 +170,7 @@ class OnlineLp:
 
     def __init__(self, settings: LpRecalibrator, window: int | None, fading: float | None) -> None:
         self.settings, self.window, self.fading = settings, window, fading
-        needs = settings.settings_for(2)
+        needs = settings._settings_for(2)
         self._shares = [1.0]
         if settings.estimation == "pools":
             sizes = [needs.masses] + [rows for pool in needs.pools for rows in (pool.masses, pool.labels)]
@@ -186,7 +188,7 @@ class OnlineLp:
     def keep(self, vector: Floats, number: int) -> None:
         """Count a round: the model's probabilities, shape (k,), and the number of the class that came."""
         self.rounds += 1
-        shift = self.settings.within == "shift"
+        shift = self.settings.within_ == "shift"
         forecast = {j: u for j, u in enumerate(vector.tolist()) if u > 0.0} if shift else {}
         pool = 0
         if len(self._shares) > 1:
@@ -204,10 +206,10 @@ class OnlineLp:
         if len(labels) < 2 or not windows:
             return None
         recalibrator: LpRecalibrator = clone(self.settings)
-        recalibrator.settings_for(len(labels))
+        recalibrator._settings_for(len(labels))
         recalibrator.classes_ = np.array(list(labels), dtype=object)
-        shift, seed = recalibrator.within == "shift", recalibrator.seed + self.fits
-        recalibrator.fit_statistics(
+        shift, seed = recalibrator.within_ == "shift", recalibrator.seed + self.fits
+        recalibrator._fit_statistics(
             statistics_of(windows, len(labels), recalibrator.beta_, shift, seed, recalibrator.delta)
         )
         self.map = recalibrator.map_

@@ -252,7 +252,7 @@ def test_errors_of_three_rows_are_left_alone(n, tolerance):
     table, labels = rng.dirichlet(np.ones(3), n), rng.integers(0, 3, n)
     model = LpRecalibrator(p=np.inf, epsilon=0.01, n_folds=0).fit(table, labels)
     assert model.tolerance_ == pytest.approx(tolerance)
-    assert LpRecalibrator.as_in_paper(np.inf, 0.01).settings_for(3, n).beta == 0.01
+    assert LpRecalibrator.as_in_paper(np.inf, 0.01)._settings_for(3, n).beta == 0.01
 
 
 def test_a_node_of_twice_as_many_bins_is_estimated_from_the_next_pool():

@@ -157,8 +157,8 @@ def test_pools_of_the_asked_sizes_keep_the_promise(p, epsilon, k, seed):
     pools = noisy_pools(masses, labels, rows[:, 0], rows[:, 1], 0.05, rng)
     statistics = Statistics(levels_of(source.forecasts[bins], needs.n_levels), None, pools)
     model = LpRecalibrator.as_in_paper(p, epsilon, estimation="pools")
-    assert model.settings_for(k) == needs
-    model.fit_statistics(statistics)
+    assert model._settings_for(k) == needs
+    model._fit_statistics(statistics)
     assert source.error(lambda f: f, p, needs.n_levels) > epsilon
     assert source.error(model.predict_proba, p, needs.n_levels) <= epsilon
     assert 0 < model.n_rounds_ <= round_bound(needs.beta, needs.n_levels)
