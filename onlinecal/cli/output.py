@@ -87,17 +87,18 @@ def answer(as_json: bool, record: Any, shown: Iterable[Any]) -> None:
 def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
     """A table in the house style: the first `left` columns are names, the others numbers.
 
-    Titles and cells are Rich's markup; control characters in them are spelt out.
+    Titles and cells are shown as they are, square brackets included; control characters are spelt out.
     """
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
-    shown = None if title is None else printable(title, keep="\n")
+    shown = None if title is None else escape(printable(title, keep="\n"))
     answer = Table(title=shown, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for place, name in enumerate(columns):
         answer.add_column(name, justify="left" if place < left else "right", no_wrap=place == 0)
     for row in rows:
-        answer.add_row(*map(printable, row))
+        answer.add_row(*(escape(printable(cell)) for cell in row))
     return answer
 
 

@@ -53,7 +53,7 @@ def draw_dots(axis: Axes, dots: Floats, names: Sequence[str], marked: Sequence[i
     axis.scatter(x, y, s=size, alpha=strength, color=style.AFTER_COLOUR, lw=0, zorder=3, clip_on=False)
     axis.scatter(x[places], y[places], s=max(30.0, size), color=colour, lw=0, zorder=5)
     at = axis.transAxes.inverted().transform(axis.transData.transform(dots[places]))
-    heights = style.spread(at[:, 1].tolist(), 0.035, 0.02, 0.98)
+    heights = style.spread(at[:, 1].tolist(), 0.035)
     for place, (left, up), height in zip(places, at.tolist(), heights, strict=True):
         aside, ha = (0.02, "left") if left < 0.6 else (-0.02, "right")
         axis.plot(

@@ -10,6 +10,8 @@ Colours and looks may change freely; pictures of the pages are then drawn anew.
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -130,10 +132,15 @@ def panels(
 
     With `share` all panels have the same scales. The margins are fixed, with room for the names that will
     stand `beside` each panel, so that slopes and distances on the page are known while labels are placed.
-    Titles are made smaller if they would not fit.
+    Titles and names that are too long for one line are broken into several, see `wrapped`.
     """
     left, top, bottom, above, between = 0.75, 1.15, 0.6, 0.85, 0.35
-    right = 0.6 + min(0.064 * max(map(len, beside)), 4.0) if beside else 0.35
+    lines = [line for name in beside for line in wrapped(name).split("\n")]
+    right = 0.6 + 0.064 * max(map(len, lines)) if lines else 0.35
+    titles = [wrapped(title, int((width + right) / TITLE_LETTER)) for title in titles]
+    # every row of panels is moved down by the lines that its longest title has beyond the first
+    more = TITLE_LINE * max(title.count("\n") for title in titles)
+    top, above, between = top + more, above + more, between + more
     columns = min(len(titles), abreast)
     rows = math.ceil(len(titles) / columns)
     size = (columns * (left + width + right), above + rows * (bottom + height) + (rows - 1) * between + 0.3)
@@ -165,6 +172,31 @@ def panels_by(
     figure, axes = panels(list(parts), **sizes)
     headline(figure, title, below)
     return figure, list(zip(parts, parts.values(), axes, strict=True))
+
+
+LONGEST_NAME, MOST_LINES = 40, 4
+"""Letters in a line of a name that stands beside a panel, and lines of a name."""
+TITLE_LETTER, TITLE_LINE = 0.092, 0.19
+"""The width of a letter of a panel's title, and the height of its lines, in inches."""
+
+
+def wrapped(text: str, letters: int = LONGEST_NAME) -> str:
+    """The text in lines of at most so many letters, broken at spaces, and behind commas, colons and brackets.
+
+    Names of adversaries have no spaces, and may be long. Of a name with more than MOST_LINES lines the last
+    one ends in "…".
+    """
+    parts = re.findall(r"[^\s,:;\]|/]*[,:;\]|/]*\s*", text)
+    lines = [""]
+    for part in parts:
+        if lines[-1] and len((lines[-1] + part).rstrip()) > letters:
+            lines.append("")
+        cut = textwrap.wrap(part, letters) if len(part.rstrip()) > letters else [part]
+        lines[-1] += cut[0]
+        lines += cut[1:]
+    if len(lines) > MOST_LINES:
+        lines = [*lines[: MOST_LINES - 1], lines[MOST_LINES - 1][: letters - 1] + "…"]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def place(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
@@ -205,33 +237,39 @@ def colour_key(figure: Figure, words: Sequence[tuple[str, str]], inches: float =
 def name_lines(axis: Axes, ends: Mapping[str, tuple[float, Look]]) -> None:
     """Write each name at the right of the panel, at the height (data units) where the line of that look ends.
 
-    Names that would touch are moved apart; thin leaders tie them to their lines.
+    Long names are `wrapped`. Names that would touch are moved apart; thin leaders tie them to their lines.
     """
     if not ends:
         return
     size = 8.0
-    gap = 1.25 * size * axis.figure.dpi / 72.0 / axis.bbox.height
+    line = 1.25 * size * axis.figure.dpi / 72.0 / axis.bbox.height
+    names = [wrapped(name) for name in ends]
+    gaps = [line * (name.count("\n") + 1) for name in names]
     points = [(axis.get_xlim()[1], end) for end, _ in ends.values()]
     wanted = axis.transAxes.inverted().transform(axis.transData.transform(points))[:, 1].tolist()
     on_page: Any = {"transform": axis.transAxes, "clip_on": False}
-    heights = spread(wanted, gap, 0.5 * gap, 1.0 - 0.5 * gap)
-    for (name, (_, look)), start, end in zip(ends.items(), wanted, heights, strict=True):
+    heights = spread(wanted, gaps)
+    for name, (_, look), start, end in zip(names, ends.values(), wanted, heights, strict=True):
         bends = [1.008, 1.03, 1.075, 1.09], [start, start, end, end]
         axis.plot(*bends, color=look.colour, lw=0.7, solid_joinstyle="round", **on_page)
-        axis.text(1.1, end, name, va="center_baseline", fontsize=size, color=look.text, **on_page)
+        va = "center" if "\n" in name else "center_baseline"
+        axis.text(1.1, end, name, va=va, fontsize=size, linespacing=1.05, color=look.text, **on_page)
 
 
-def spread(wanted: Sequence[float], gap: float, low: float = 0.0, high: float = 1.0) -> list[float]:
-    """Heights near the wanted ones, in their order, at least `gap` apart, within low and high if they fit.
+def spread(
+    wanted: Sequence[float], sizes: float | Sequence[float], low: float = 0.0, high: float = 1.0
+) -> list[float]:
+    """Middles near the wanted ones, in their order, of texts of these heights, none of which touch.
 
-    Names that would touch are centred together on the mean of their wanted heights: these groups are the
-    pools of an isotonic regression.
+    They are within low and high if they fit. Those that would touch are centred together on the mean of their
+    wanted heights: these groups are the pools of an isotonic regression.
     """
     order = np.argsort(np.asarray(wanted), kind="stable")
-    above = gap * np.arange(len(wanted))
+    size = np.broadcast_to(sizes, len(wanted))[order]
+    above = np.cumsum(size) - 0.5 * size
     pooled = isotonic_regression(np.asarray(wanted)[order] - above).x
     answer = np.empty(len(wanted))
-    answer[order] = pooled.clip(low, max(high - above[-1], low)) + above
+    answer[order] = pooled.clip(low, max(high - float(size.sum()), low)) + above
     return answer.tolist()
 
 

@@ -135,18 +135,11 @@ def _grid_family(
         )
 
     def square_of_factor(settings: SettingValues) -> float | None:
-        sign = settings.get("rule", rule) == "sign"
-        reach = 0.5 if settings["report"] in (None, "midpoint") else 1.0
-        if grid == "uniform":
-            # the square is 4 c d T, and with the sign rule 1.75^2 d T
-            bias = 1.75**2 / 4 if sign else float(settings["slack"])
-            for_horizon = settings["cells"] is None and settings["window"] is None
-            return 4.0 * bias * reach if for_horizon else None
-        if sign:
-            return 147 / 16 * reach
-        # the theory proves sqrt(12 c d T), but not for every c on every grid: on self-tuning ones for c up to
-        # 3d (Theorem 12), on graded nested ones for slack 1/2; for c = d on all
-        return 12.0 * reach**2 if settings["slack"] == reach else None
+        if grid != "uniform" or settings["cells"] is not None or settings["window"] is not None:
+            return None
+        # the square is 4 c d T, and with the sign rule 1.75^2 d T
+        bias = 1.75**2 / 4 if settings.get("rule", rule) == "sign" else float(settings["slack"])
+        return 4.0 * bias * (0.5 if settings["report"] in (None, "midpoint") else 1.0)
 
     return Family(
         name,
@@ -193,8 +186,8 @@ FAMILIES = (
     ),
     _grid_family(
         "nested", "no horizon: the grid doubles as rounds go by", "nested", "balanced",
-        (SLACK_SETTING, OWN_REPORT_SETTING, RULE_SETTING), "distance ≤ √(3t) in every game, at every t",
-        "this library",
+        (SLACK_SETTING, OWN_REPORT_SETTING, RULE_SETTING),
+        "distance ≤ √(3t) in every game, at every t, and about 1.3√t later", "this library",
     ),
     _grid_family(
         "adaptive", "no horizon: the grid tunes itself", "adaptive", "balanced",
@@ -497,8 +490,8 @@ def create(spec: str) -> Player:
     >>> player = create("balanced:slack=0.50,cells=50")
     >>> player.spec
     'balanced:cells=50'
-    >>> create("nested").bound_label
-    '√(3T)'
+    >>> create("balanced").bound_label
+    '√T'
     """
     player = Player.read(_CATALOGUE, spec)
     if player.settings.get("rule") == "sign" and "slack" in split_spec(spec, _CATALOGUE.noun)[1]:

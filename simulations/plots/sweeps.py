@@ -1,6 +1,7 @@
 """Figures of sweeps: measures against T, certificates as the games go on, and how fast errors grow with T.
 
-The first two have a panel per forecaster and a line per adversary. The figure `landscape` shows growth with a
+The figure `overview` shows the worst of all adversaries for each forecaster, and what is proved. Measures and
+certificates have a panel per forecaster and a line per adversary. The figure `landscape` shows growth with a
 panel per adversary, and `matrix` shows the exponents of a whole sweep as a table.
 
 `prepare_...` makes a table of a sweep's results, and `draw_...` draws what is in it, and nothing else.
@@ -286,6 +287,75 @@ AGAINST_ROUNDS = {
 }
 
 
+def prepare_overview(results: pl.DataFrame) -> pl.DataFrame:
+    """A table: forecaster, rounds, worst, against, adversaries, and bound, which is null if none is proved.
+
+    `worst` is the largest distance (its proven upper end, a sum over rounds) of the games of all adversaries
+    and seeds, and `against` is the adversary of that game.
+    """
+    table = results.sort("distance_upper", descending=True, maintain_order=True)
+    return (
+        table.group_by("forecaster", "rounds", maintain_order=True)
+        .agg(
+            pl.col("distance_upper").first().alias("worst"),
+            pl.col("adversary").first().alias("against"),
+            pl.col("adversary").n_unique().cast(pl.Int64).alias("adversaries"),
+            pl.col("bound").first().cast(pl.Float64),
+        )
+        .sort("forecaster", "rounds")
+    )
+
+
+@style.in_house_style
+def draw_overview(table: pl.DataFrame) -> Figure:
+    """Draw one panel in units of √T: the worst case of each forecaster, its bound, and the paper's bound."""
+    specs = table.group_by("forecaster").agg(pl.col("worst").last()).sort("worst", descending=True)
+    look = style.looks(specs["forecaster"].to_list())
+    first, last = style.lowest(table["rounds"]), style.highest(table["rounds"])
+    rounds = np.unique(np.geomspace(first, last, 100).round())
+    left, right = (first, last) if last > first else (first / 2, last * 2)
+    ends: dict[str, tuple[float, style.Look]] = {}
+    lines: list[tuple[Any, Any, dict[str, Any]]] = []
+    for curve, line in ((PAPER_CURVE, "-"), (LOWER_CURVE, (0, (1.2, 2)))):
+        values = np.array([curve.value(T) for T in rounds]) / np.sqrt(rounds)
+        lines.append((rounds, values, {"color": style.INK, "ls": line, "lw": 1.8}))
+        ends[OVERVIEW_CURVES[curve.label]] = float(values[-1]), style.Look(style.INK)
+    for spec, one in look.items():
+        games = table.filter(forecaster=spec)
+        worst = games["worst"].to_numpy() / np.sqrt(games["rounds"].to_numpy())
+        shape = {"marker": "o", "ms": 5, "lw": 2.2, "mec": "white", "mew": 0.7, "zorder": 4}
+        lines.append((games["rounds"], worst, {"color": one.colour, "clip_on": False, **shape}))
+        ends[f"{spec}, worst: {worst[-1]:.2f} against {games['against'][-1]}"] = float(worst[-1]), one
+        if games["bound"].null_count() == 0:
+            player = players.create(spec)
+            proved = np.array([player.bound(int(T)) or math.nan for T in rounds]) / np.sqrt(rounds)
+            lines.append((rounds, proved, {"color": one.colour, "ls": (0, (4, 2)), "lw": 1.2}))
+            ends[f"{spec}, bound: {proved[-1]:.2f}"] = float(proved[-1]), one
+    figure, (axis,) = style.panels([""], list(ends), height=5.0, width=6.2)
+    number = int(style.highest(table["adversaries"]))
+    style.headline(
+        figure,
+        "No adversary pushes a forecaster past the bound that is proved of it",
+        f"Solid: the worst of {number} adversaries for each forecaster. Dashed, in the same colour: "
+        "the bound.",
+    )
+    top = 1.08 * max(float(np.nanmax(values)) for _, values, _ in lines)
+    axis.set(xscale="log", xlim=(left, right), ylim=(0.0, top))
+    axis.set(xlabel="rounds T", ylabel="distance to calibration, a sum over T rounds, divided by √T")
+    axis.minorticks_off()
+    for x, y, kind in lines:
+        axis.plot(x, y, **kind)
+    style.name_lines(axis, ends)
+    return figure
+
+
+OVERVIEW_CURVES = {
+    PAPER_CURVE.label: "the bound of the paper, 2√T + 1",
+    LOWER_CURVE.label: "T^(1/3): no forecaster grows slower against everyone",
+}
+"""The words of the overview for curves of the theory."""
+
+
 MEASURE_NAMES = {
     "distance": "distance to calibration",
     "ece": "expected calibration error (ECE)",
@@ -414,15 +484,29 @@ def prepare_matrix(results: pl.DataFrame, measure: str = "distance") -> pl.DataF
     return rates_table(results).filter(pl.col("measure") == measure)
 
 
+def longest_line(names: Sequence[str]) -> int:
+    """The letters in the longest line of names that may have several lines."""
+    return max(len(line) for name in names for line in name.split("\n"))
+
+
+def most_lines(names: Sequence[str]) -> int:
+    """The lines of the name that has most of them."""
+    return max(name.count("\n") + 1 for name in names)
+
+
 @style.in_house_style
 def draw_matrix(table: pl.DataFrame) -> Figure:
     """Draw a cell per pair, in the colour of the exponent, with the exponent and its standard error."""
     rows, columns = (
         table[name].unique(maintain_order=True).to_list() for name in ("forecaster", "adversary")
     )
-    left, bottom = 0.3 + 0.088 * max(map(len, rows)), 0.85
-    wide, high = MATRIX_CELL_WIDTH * len(columns), MATRIX_CELL_HEIGHT * len(rows)
-    slanted = 0.15 + 0.058 * max(map(len, columns))
+    row_names, column_names = ([style.wrapped(name) for name in names] for names in (rows, columns))
+    left, bottom = 0.3 + 0.088 * longest_line(row_names), 0.85
+    # names of several lines need more room from one column to the next, and from one row to the next
+    cell_width = max(MATRIX_CELL_WIDTH, 0.26 * most_lines(column_names))
+    cell_height = max(MATRIX_CELL_HEIGHT, 0.18 * most_lines(row_names))
+    wide, high = cell_width * len(columns), cell_height * len(rows)
+    slanted = 0.15 + 0.058 * longest_line(column_names)
     figure = Figure(figsize=(max(left + wide + slanted, 7.5), bottom + high + slanted + 0.9))
     seeds, longest = (int(style.highest(table[name])) for name in ("n_seeds", "most_rounds"))
     style.headline(
@@ -441,15 +525,16 @@ def draw_matrix(table: pl.DataFrame) -> Figure:
             "va": "center",
             "color": style.INK if abs(exponent - 0.5) < 0.3 else "white",
         }
-        axis.text(x + 0.5, y + 0.4, fixed(exponent), fontsize=10, **look)
+        middle = 0.5 if row["standard_error"] is None else 0.4
+        axis.text(x + 0.5, y + middle, fixed(exponent), fontsize=10, **look)
         if row["standard_error"] is not None:
             axis.text(x + 0.5, y + 0.76, f"±{fixed(row['standard_error'])}", fontsize=6.5, **look)
     shades = axis.pcolormesh(values, cmap=EXPONENT_COLOURS, vmin=0.0, vmax=1.0, edgecolor="white", lw=1.5)
     axis.invert_yaxis()
     axis.xaxis.tick_top()
     turned: Any = {"rotation": 40, "rotation_mode": "anchor", "ha": "left", "fontsize": 9.5}
-    axis.set_xticks(np.arange(len(columns)) + 0.5, columns, **turned)
-    axis.set_yticks(np.arange(len(rows)) + 0.5, rows)
+    axis.set_xticks(np.arange(len(columns)) + 0.5, column_names, **turned)
+    axis.set_yticks(np.arange(len(rows)) + 0.5, row_names)
     scale = figure.colorbar(shades, cax=style.place(figure, left, 0.43, 3.2, 0.13), orientation="horizontal")
     scale.set_ticks([0.0, *KNOWN_POWERS], labels=["0", *(text for text, _ in KNOWN_POWERS.values())])
     scale.ax.text(1.04, 0.5, "exponent", transform=scale.ax.transAxes, va="center", fontsize=9)
@@ -462,6 +547,7 @@ def draw_matrix(table: pl.DataFrame) -> Figure:
 
 TRAJECTORIES = Drawing(prepare_trajectories, draw_trajectories)
 SWEEP_FIGURES = {
+    "overview": Drawing(prepare_overview, draw_overview),
     **{name: Drawing(measure.prepare, measure.draw) for name, measure in AGAINST_ROUNDS.items()},
     "trajectories": TRAJECTORIES,
     "landscape": Drawing(prepare_landscape, draw_landscape),

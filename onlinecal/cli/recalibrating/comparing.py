@@ -436,10 +436,10 @@ def board_tables(record: dict[str, Any]) -> list[Table]:
         scored.setdefault(score["measure"], []).append(score)
     # a narrow terminal has no room for intervals
     wide = results().width >= 14 + 17 * len(scored)
-    names = [f"[bold]{name}[/bold]" if name == record["chosen"] else name for name in record["methods"]]
     columns = [_cells(rows, wide) for rows in scored.values()]
     title = f"{record['file']}: {record['contents']}, {sizes(record)}"
-    scores = table(title, ["", *scored], list(zip(names, *columns, strict=True)))
+    scores = table(title, ["", *scored], list(zip(record["methods"], *columns, strict=True)))
+    scores.rows[record["methods"].index(record["chosen"])].style = "bold"
     scores.caption_justify = "left"
     scores.caption = (
         f"On rows that were not fitted: {record['split']}. * the one to take, = tied with it: chance "

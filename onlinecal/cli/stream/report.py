@@ -75,8 +75,6 @@ def first_keys(keys: list[KeyReport], order: Order, most: int) -> list[KeyReport
 
 def totals(report: Report) -> Table:
     """A line for everything there is to know of all keys together."""
-    from rich.markup import escape
-
     total, oldest = report.total, report.oldest
     lines = [
         ("events", number(report.events)),
@@ -86,7 +84,7 @@ def totals(report: Report) -> Table:
         ("open", number(total.open)),
     ]
     if oldest is not None:
-        which = f"{escape(oldest.id)} of {escape(oldest.key)}"
+        which = f"{oldest.id} of {oldest.key}"
         lines.append(("oldest open forecast", f"{which}, {ago(report, oldest.number)}"))
     if report.parking.parked:
         dropped = [f"{number(count)} {why}" for why, count in report.parking.dropped.items() if count]
@@ -110,7 +108,7 @@ def totals(report: Report) -> Table:
     if report.forecasts is not None:
         lines.append(("alarms, hints", number(report.hint_alarms)))
         lines.append(("alarms, forecasts", number(report.alarms)))
-    return table(escape(report.path), ["", ""], lines)
+    return table(report.path, ["", ""], lines)
 
 
 def alarms_of(key: KeyReport) -> list[tuple[str, Alarm]]:
@@ -124,8 +122,6 @@ def alarms_of(key: KeyReport) -> list[tuple[str, Alarm]]:
 
 def key_table(report: Report, listed: list[KeyReport], order: Order) -> Table:
     """A line a key."""
-    from rich.markup import escape
-
     rows = []
     for key in listed:
         summary, alarm = key.summary, "–"
@@ -135,7 +131,7 @@ def key_table(report: Report, listed: list[KeyReport], order: Order) -> Table:
             alarm = f"{of} {last}, {ago(report, last.event)}{since}"
         rows.append(
             (
-                escape(key.name),
+                key.name,
                 *map(number, (summary.rounds, summary.open, summary.expired)),
                 both(summary.certificate, summary),
                 both(summary.guarantee, summary),

@@ -1,5 +1,6 @@
 """Pictures: each comes with the numbers that were drawn, and those are the results'."""
 
+import re
 from itertools import product
 
 import numpy as np
@@ -7,6 +8,7 @@ import polars as pl
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from onlinecal import adversaries
 from onlinecal.plots.over_rounds import MOMENTS, MOST_BIAS_VALUES
@@ -129,7 +131,7 @@ def test_measure_and_adversary_become_part_of_the_name(swept):
         (([], None, "coins"), "no adversary 'coins' in these results; there are coin, threshold"),
         (([], "loss"), "unknown measure 'loss'; known: distance, ece, certificate"),
         ((["matrix"], None, "coin"), "--adversary needs --figure landscape, got matrix"),
-        ((["pie"],), "unknown figure 'pie'; known: distance, ece"),
+        ((["pie"],), "unknown figure 'pie'; known: overview, distance, ece"),
     ):
         with pytest.raises(ValueError, match=words):
             SweepPictures.read(swept, *given).draw("landscape")
@@ -172,8 +174,35 @@ def test_a_sweep_of_one_game_of_which_nothing_is_proven_can_be_drawn(tmp_path):
     assert summarise(pictures.results)["worst_over_guarantee"].to_list() == [None]
 
 
+LONG_NAMES = {
+    "coin": "two-phase:first=[sinusoidal-drift:period=100,amplitude=0.3,centre=0.6],second=markov,switch=300",
+    "markov": "file:path=" + "a_folder_with_a_long_name/" * 9 + "games.csv,outcome=won",
+}
+
+
+@pytest.mark.parametrize("name", SWEEP_FIGURES)
+def test_long_names_of_adversaries_are_broken_into_lines_and_nothing_is_cut(swept, name):
+    table = numbers(swept, name)
+    if name == "overview":
+        table = table.with_columns(against=pl.lit(LONG_NAMES["markov"]))
+    else:
+        table = table.with_columns(pl.col("adversary").replace(LONG_NAMES))
+    figure = figure_of(name).draw(table)
+    figure.draw_without_rendering()
+    named = [text for text in figure.findobj(Text) if re.search("two-phase:|file:", text.get_text())]
+    assert len({text.get_text() for text in named}) == 2
+    for text in named:
+        box = text.get_window_extent()
+        assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 <= box.y1 <= figure.bbox.y1
+        assert text.get_fontsize() >= 8.0
+        others = (axis for axis in figure.axes if axis is not text.axes)
+        assert not any(box.overlaps(axis.bbox) for axis in others)
+
+
 def test_names_are_moved_apart_but_stay_in_order_and_eighteen_look_different():
     heights = spread([0.5, 0.5, 0.51, 0.0, 1.0], 0.05)
+    assert (min(heights), max(heights)) == pytest.approx((0.025, 0.975))
     assert np.diff(sorted(heights)).min() >= 0.05 - 1e-12
     assert (heights[3], heights[4]) == (min(heights), max(heights))
     styles = looks([str(i) for i in range(18)]).values()
