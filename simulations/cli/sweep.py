@@ -39,8 +39,15 @@ def sweep(
 ) -> None:
     """Play every forecaster against every adversary, for every number of rounds and every seed.
 
-    The file must have the keys forecasters, adversaries and rounds, and may have seeds, budget, checkpoints
-    and load: docs/sweeps.md says what each is.
+    The file must have three keys. [bold]forecasters[/bold] and [bold]adversaries[/bold] are lists of names,
+    or of names with settings as "balanced:slack=1"; the verbs of these names list them.
+    [bold]rounds[/bold] is a list of numbers of rounds, T.
+
+    It may have four more. [bold]seeds[/bold] is a list of whole numbers, [0] by default.
+    [bold]budget[/bold] is the effort for each distance to calibration: 1.0, the default, takes up to three
+    seconds. [bold]checkpoints[/bold] is how many certificates of each game are recorded, 200 by default.
+    [bold]load[/bold] is a list of Python files that register forecasters or adversaries of your own,
+    relative to the file.
 
     Each finished game is kept at once: started again after an interrupt or with more entries in the TOML
     file, a sweep only plays what is missing.
@@ -96,8 +103,8 @@ def plot(
     figure: Annotated[
         list[str] | None,
         Option(
-            help="distance, ece, regret, trajectories, landscape or matrix; may be repeated. Default: all, "
-            "the last two where T varies."
+            help="overview, distance, ece, regret, trajectories, landscape or matrix; may be repeated. "
+            "Default: all, the last two where T varies."
         ),
     ] = None,
     measure: Annotated[

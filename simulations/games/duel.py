@@ -264,9 +264,8 @@ def check_outcome_of(phase: Phase, name: str, n_classes: int | None) -> None:
 
 def wrong_outcome(name: str, n_classes: int | None, outcome: Any, row: int) -> str:
     """The error about an adversary's outcome that is not the number of a class."""
-    return (
-        f"{name} must return an outcome from 0 to {(n_classes or 2) - 1}, got {shown(outcome)} in round {row}"
-    )
+    numbers = f"a class, a whole number from 0 to {n_classes - 1}" if n_classes else "the outcome 0 or 1"
+    return f"{name} must return {numbers}, got {shown(outcome)} in round {row}"
 
 
 def checked_hints(hints: Floats | None, rounds: int, n_classes: int | None) -> Floats:
@@ -306,6 +305,13 @@ def log_spaced(rounds: int, number: int) -> NDArray[np.int64]:
     return np.unique([*np.geomspace(1, rounds, number).round().astype(np.int64), rounds])
 
 
+def name_is_made(role: str) -> str:
+    """What to do where a name was given for a player."""
+    if role == "adversary":
+        return "onlinecal.adversaries.create(name) makes one of a name"
+    return "make one, such as AlmostOneStepAhead(); names are for plans of sweeps"
+
+
 def plain_ones(forecaster: Any, adversary: Any) -> list[Any]:
     """The players that cannot be played compiled; ValueError for one that cannot be played at all."""
     plain = []
@@ -320,9 +326,12 @@ def plain_ones(forecaster: Any, adversary: Any) -> list[Any]:
         plain.append(player)
         for method in methods:
             if not callable(getattr(player, method, None)):
+                what = f"{type(player).__name__}, which has no {method}"
+                if isinstance(player, str):
+                    what = f"the name {shown(player)}: {name_is_made(name)}"
                 raise ValueError(
                     f"{name} must be one of the library's, or a plain object with {' and '.join(methods)}, "
-                    f"got {type(player).__name__}, which has no {method}"
+                    f"got {what}"
                 )
     return plain
 

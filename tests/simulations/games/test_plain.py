@@ -115,8 +115,8 @@ def later_step(state, t, forecast, rise_zero, rise_one, u):
 @pytest.mark.parametrize(
     "step, words",
     [
-        (half_step, "half must return an outcome from 0 to 1, got 0.5 in round 0"),
-        (later_step, "later must return an outcome from 0 to 1, got 2 in round 4"),
+        (half_step, "half must return the outcome 0 or 1, got 0.5 in round 0"),
+        (later_step, "later must return the outcome 0 or 1, got 2 in round 4"),
     ],
 )
 def test_a_compiled_step_that_gives_no_outcome_is_refused(step, words):
@@ -136,11 +136,11 @@ def test_who_cannot_play_is_told_why():
             Below(),
             "forecaster must be one of the library's, or .* got int, which has no predict_proba_one",
         ),
-        (Frequencies(), "coin", "adversary must be one of the library's, or .* got str, which has no next"),
+        (Frequencies(), "coin", "got the name 'coin': onlinecal.adversaries.create.name. makes one"),
         (AlmostOneStepAhead, Below(), "forecaster must be an object, got the class AlmostOneStepAhead"),
         (AlmostOneStepAhead(), Below, "adversary must be an object, got the class Below: call it"),
         (Number(), Below(), r"Number.predict_proba_one must return probabilities by label, .* got 0.7"),
-        (Frequencies(), Third(), r"Third.next must return an outcome from 0 to 1, got 2 in round 0"),
+        (Frequencies(), Third(), r"Third.next must return the outcome 0 or 1, got 2 in round 0"),
         (Frequencies(), greedy, "adversary must be oblivious or adaptive .* got certificate-greedy"),
         (FosterForecaster(horizon=9), Below(), "draw must be 'seen' if a plain adversary plays"),
         (Frequencies(), two, "at most the 2 that sequence has"),
