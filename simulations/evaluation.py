@@ -41,7 +41,6 @@ from onlinecal.tables.files import is_file
 from onlinecal.tables.names import event_columns
 from onlinecal.tables.rounds import Reading, known_from, read_rounds
 from onlinecal.wrappers.late_labels import MOST_WAITING
-from onlinecal.wrappers.strategies.buckets import Buckets
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -227,21 +226,12 @@ def create(name: str, is_multiclass: bool = False) -> Classifier:
     return model if model._multiclass or not is_multiclass else multiclass.OneVsRestClassifier(model)
 
 
-def methods(
-    slack: float | None, n_buckets: Buckets, is_multiclass: bool = False
-) -> dict[str, Callable[[Classifier], Classifier]]:
+def methods(is_multiclass: bool = False) -> dict[str, Callable[[Classifier], Classifier]]:
     """The model itself and its three recalibrations, by their names in tables.
 
-    With more than two labels the event is that the top label is right, and this event is calibrated. Raises
-    ValueError for a slack or a number of buckets that CalibratedClassifier refuses.
+    With more than two labels the event is that the top label is right, and this event is calibrated.
     """
-    calibrated = partial(
-        CalibratedClassifier,
-        slack=slack,
-        n_buckets=n_buckets,
-        strategy="top-label" if is_multiclass else "auto",
-    )
-    calibrated(Recorded())
+    calibrated = partial(CalibratedClassifier, strategy="top-label" if is_multiclass else "auto")
     return {
         BASE_METHOD: lambda model: model,
         "Platt": PlattScaling,
@@ -250,15 +240,13 @@ def methods(
     }
 
 
-def planned(
-    sources: Sequence[Source], models: Sequence[str], slack: float | None, n_buckets: Buckets
-) -> list[tuple[Source, str, str, Classifier]]:
+def planned(sources: Sequence[Source], models: Sequence[str]) -> list[tuple[Source, str, str, Classifier]]:
     """Each stream with each model and each method: the stream, both names, and a fresh classifier."""
     return [
         (source, name, method, wrap(Recorded() if source.recorded else create(name, source.is_multiclass)))
         for source in sources
         for name in models
-        for method, wrap in methods(slack, n_buckets, source.is_multiclass).items()
+        for method, wrap in methods(source.is_multiclass).items()
     ]
 
 

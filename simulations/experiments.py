@@ -106,6 +106,8 @@ CHANCE = "chance"
 """The name for the gaps that perfect probabilities would show on the same number of rows."""
 CHANCE_DRAWS = 4
 PAPER_STEPS, HOUSE_STEPS = "full steps", "shrunk steps"
+TEST_SHARE = 0.5
+"""The share of the rows that is tested in each split."""
 NEVER = 1e-9
 """An epsilon that is never reached: the curves show what further rounds would do."""
 
@@ -123,7 +125,6 @@ class Experiment:
     n_actions: int = 3
     n_rounds: int = 32
     n_splits: int = 5
-    test_share: float = 0.5
     seed: int = 0
     n_losses: int = 500
 
@@ -153,7 +154,7 @@ def halves(experiment: Experiment, split: int, chosen: Ints | None = None) -> Sp
     if chosen is not None:
         table, labels = restricted(table, labels, chosen)
     seed = experiment.seed + split
-    fit, test = split_rows(len(table), experiment.test_share, seed)
+    fit, test = split_rows(len(table), TEST_SHARE, seed)
     return SplitRows(seed, (table[fit], labels[fit]), (table[test], labels[test]), experiment.n_losses)
 
 
@@ -267,9 +268,7 @@ def class_counts(experiment: Experiment) -> list[int]:
     fewest = {
         count: min(int(sizes[order[:count]].sum()) for order in orders) for count in counts(2, len(sizes))
     }
-    return [
-        count for count, n in fewest.items() if min(part_sizes(n, experiment.test_share)) >= LEAST_PART_ROWS
-    ]
+    return [count for count, n in fewest.items() if min(part_sizes(n, TEST_SHARE)) >= LEAST_PART_ROWS]
 
 
 def restricted(table: Floats, labels: Ints, chosen: Ints) -> tuple[Floats, Ints]:

@@ -145,7 +145,6 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     w.CalibratedClassifier: [
         {"classifier": several()},
         {"classifier": scaled()},
-        {"classifier": logistic(), "n_buckets": "auto"},
         {"classifier": logistic(), "n_buckets": 2, "window": 50},
         *(
             {"classifier": several(), "strategy": one}

@@ -56,7 +56,7 @@ online: oc.OnlineRecalibratedClassifier = oc.OnlineRecalibratedClassifier(model)
 whole: float = online.predict_proba(table).sum()
 batched = CalibratedClassifier(model)
 batched.learn_many(DataFrame({"a": p}), y)
-waiting: wrappers.WrappedForecast = CalibratedClassifier(model, n_buckets="auto").forecast({"a": 1.0})
+waiting: wrappers.WrappedForecast = CalibratedClassifier(model, n_buckets=4).forecast({"a": 1.0})
 batched.observe(waiting, True)
 CalibratedClassifier(model, expire_after="a week")  # error: arg-type
 CalibratedClassifier(model, strategy="toplabel")  # error: arg-type

@@ -23,7 +23,6 @@ from onlinecal.validation import as_whole
 from onlinecal.wrappers.expiry import ExpiringRounds, patience_of
 from onlinecal.wrappers.labels import Label, Labels, Prior, corrected, prior_weights, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING
-from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.choice import StrategyName, check_settings
 from onlinecal.wrappers.strategies.plan import Plan
 from onlinecal.wrappers.strategies.strategy import Settings, WaitingRound
@@ -55,8 +54,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         Separate bias tables for that many equal-width buckets of the hint: the Brier score of a binary
         stream is then within twice the certificate of the best constant in each bucket, chosen in
         hindsight. At the default slack, without horizon and late labels, that is at most
-        4 sqrt(4.5 n_buckets T). With "auto" buckets are halved as rounds go by: the Brier score is then, on
-        every stream, at most 9.44 T^(2/3) + 4 sqrt(4.5 T) + 3/2 log(T + 6) above the model's own.
+        4 sqrt(4.5 n_buckets T).
     strategy
         "binary": the probability of the positive label (True, or 1, or the greater of two numbers, or else
         the first that came) is calibrated; any other label counts as the other outcome. "simplex": the
@@ -77,7 +75,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         Keep a certificate of the last so many settled rounds, too, and a guarantee of any. Without a horizon
         (or with several buckets) the grids are then the uniform ones that are best for such windows, and the
         guarantee of all rounds together grows as fast as the rounds. "simplex" keeps one if all `classes`
-        are known; not for buckets that split.
+        are known.
     classes
         All labels there are, at least two, if they are known beforehand: "auto" then does not change, and of
         two labels the second is the positive one. None: labels are discovered as they come.
@@ -161,7 +159,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         classifier: base.Classifier,
         *,
         slack: float | None = None,
-        n_buckets: Buckets = 1,
+        n_buckets: int = 1,
         strategy: StrategyName = "auto",
         horizon: int | None = None,
         window: int | None = None,

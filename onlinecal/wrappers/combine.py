@@ -43,7 +43,6 @@ from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answ
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.models import check_classifier
 from onlinecal.wrappers.settling import completed, missing_of, read_moments
-from onlinecal.wrappers.strategies.buckets import AUTO
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ MOST_MODELS = 100
 
 def new_projection(slack: float | None) -> Projection:
     """What makes calibrated forecasts of combined ones: its buckets split only where hints mislead."""
-    return Projection(slack, AUTO, None, steers=False, reluctant=True)
+    return Projection(slack, 1, None, steers=False, splits=True)
 
 
 def check_models(number: int, name: str) -> None:

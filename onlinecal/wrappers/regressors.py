@@ -176,10 +176,6 @@ class CalibratedRegressor(RegressorWrapper):
     def _unit_test_params(cls) -> Any:
         yield {"regressor": linear_model.LinearRegression(), "low": -1000.0, "high": 1000.0}
 
-    def raw_predict_one(self, x: Any) -> float:
-        """The wrapped model's own forecast."""
-        return self.regressor.predict_one(x)
-
     def predict_one(self, x: Any, **kwargs: Any) -> float:
         """The calibrated forecast of the target's mean, in [low, high].
 

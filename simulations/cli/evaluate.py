@@ -26,7 +26,6 @@ from onlinecal.tables.rounds import Reading
 
 if TYPE_CHECKING:
     from onlinecal.simulations.evaluation import FileColumns, Source
-    from onlinecal.wrappers.strategies.buckets import Buckets
 
 DEFAULT_MODEL = "logistic"
 RECORDED_MODEL = "forecasts"
@@ -66,20 +65,6 @@ def evaluate(
     ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of what is made up.")] = 0,
     late: Annotated[int, Option(min=0, help="Each label comes so many rounds after its forecast.")] = 0,
-    slack: Annotated[
-        float | None,
-        Option(
-            help="Of the calibrated classifier: more follows the model more closely, for a weaker guarantee. "
-            "Default: its own."
-        ),
-    ] = None,
-    buckets: Annotated[
-        str,
-        Option(
-            help="Of the calibrated classifier, with biases of their own: a number, or auto: halved with "
-            "time."
-        ),
-    ] = "1",
     out: Annotated[Path | None, Option(help="Folder to write table and pictures into.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -118,7 +103,7 @@ def evaluate(
     names = _model_names(model, sources)
     remarks = [text for source in sources for text in source.remarks]
     warn(remarks)
-    plan = evaluation.planned(sources, names, slack, _buckets(buckets))
+    plan = evaluation.planned(sources, names)
     evaluations = []
     with progress() as bar:
         task = bar.add_task("rounds", total=sum(len(source.features) for source, *_ in plan))
@@ -176,12 +161,3 @@ def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
     for name in names:
         create(name)
     return names
-
-
-def _buckets(text: str) -> Buckets:
-    """The number of buckets, or the word "auto"; ValueError for anything else."""
-    from onlinecal.wrappers.strategies.buckets import AUTO, check_buckets
-
-    value = int(text) if text.lstrip("+-").isdecimal() else text
-    check_buckets(value, "n_buckets")
-    return AUTO if isinstance(value, str) else value

@@ -42,9 +42,10 @@ def experiment(
         int, Option(min=1, help="Actions of the decision makers in steps, classes and drift.")
     ] = 3,
     rounds: Annotated[int, Option(min=1, help="Rounds of decision recalibration in steps.")] = 32,
-    splits: Annotated[int, Option(min=1, help="Random splits into fitted and tested rows.")] = 5,
+    splits: Annotated[
+        int, Option(min=1, help="Random splits, each of half of the rows to fit and half to test.")
+    ] = 5,
     losses: Annotated[int, Option(min=1, help="Random losses that gaps are taken over.")] = 500,
-    test_share: Annotated[float, Option(help="Share of the rows to test on.")] = 0.5,
     seed: Annotated[int, Option(min=0, help="Seed of the first split; the next ones count on.")] = 0,
     jobs: Jobs = None,
     out: Annotated[Path, Option(help="Folder for the pictures and their numbers.")] = Path(
@@ -72,7 +73,7 @@ def experiment(
 
     from onlinecal.catalogue import did_you_mean
     from onlinecal.cli.recalibrating.splitting import split_rows
-    from onlinecal.simulations.experiments import Experiment, made_up_table
+    from onlinecal.simulations.experiments import TEST_SHARE, Experiment, made_up_table
     from onlinecal.tables.classes import read_table
 
     wanted = list(dict.fromkeys(figure or FIGURE_NAMES))
@@ -85,8 +86,8 @@ def experiment(
     data = made_up_table() if file == MADE_UP else read_table(Path(file), probabilities, label)
     if data.labels is None:
         raise ValueError(f"{file} has no labels to fit to: name their column with --label")
-    split_rows(len(data), test_share, seed)
-    task = Experiment(data, actions, rounds, splits, test_share, seed, losses)
+    split_rows(len(data), TEST_SHARE, seed)
+    task = Experiment(data, actions, rounds, splits, seed, losses)
     written: list[Path] = []
     tables: dict[str, pl.DataFrame] = {}
     try:

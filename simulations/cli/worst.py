@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from onlinecal.simulations.worst.enumeration import Enumeration, WorstMeasure
 
 
+MOST_NODES = 200
+"""Linear programs solved for each T of --minimax."""
 SILENT_ROUNDS = 18
 """Up to this many rounds no lines about progress are printed, since it does not take long."""
 
@@ -44,7 +46,6 @@ def worst(
     minimax: Annotated[
         bool, Option("--minimax", help="Beside the least worst case that any deterministic one has, T ≤ 8.")
     ] = False,
-    nodes: Annotated[int, Option(min=1, help="Linear programs solved for each T of --minimax.")] = 200,
     as_json: AsJson = False,
 ) -> None:
     """Find the worst of all 2^T outcome sequences: the worst case itself, against whatever adversary.
@@ -71,7 +72,7 @@ def worst(
             raise ValueError(
                 "--minimax is about the distance and has no picture: leave out --out and --measure"
             )
-        _least(forecaster, rounds, nodes, draws, seed, as_json)
+        _least(forecaster, rounds, draws, seed, as_json)
         return
     enumeration = _played(forecaster, rounds, measure, draws, seed, jobs or cpu_count())
     files = [] if out is None else [str(path) for path in _write(enumeration, out)]
@@ -105,14 +106,14 @@ def _played(
         raise Exit(EXIT_INTERRUPTED) from None
 
 
-def _least(forecaster: str, rounds: int, nodes: int, draws: int, seed: int, as_json: bool) -> None:
+def _least(forecaster: str, rounds: int, draws: int, seed: int, as_json: bool) -> None:
     """Show the bounds of the least worst case for every length, and how far above them the forecaster is."""
     from onlinecal.simulations.worst.enumeration import enumerate_games
     from onlinecal.simulations.worst.minimax import MOST_MINIMAX_ROUNDS, least_worst
     from onlinecal.validation import check_count
 
     check_count(rounds, "rounds", most=MOST_MINIMAX_ROUNDS)
-    least = [least_worst(t, nodes) for t in range(1, rounds + 1)]
+    least = [least_worst(t, MOST_NODES) for t in range(1, rounds + 1)]
     enumeration = enumerate_games(forecaster, rounds, draws=draws, seed=seed)
     pairs = list(zip(least, enumeration.games, strict=True))
     lines = [

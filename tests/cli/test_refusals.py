@@ -58,7 +58,6 @@ WRONG = [
     ("evaluate Phisching", "did you mean 'Phishing'?"),
     ("evaluate Phishing --rounds 99999", "at most the 1250"),
     ("evaluate Phishing --outcome y", "options for columns need a file, got Phishing"),
-    ("evaluate Phishing --buckets some", "at least 1 or 'auto', got 'some'"),
     ("evaluate flip --model tree", "--model needs features"),
     ("simulate --adversary coi", "unknown adversary 'coi'; did you mean 'coin'? Known: alternating"),
     ("simulate --adversary river:name=Phishing --rounds 99999", "has only 1250 rounds"),

@@ -140,7 +140,6 @@ WRAPPERS = {
     "default": {},
     "horizon": {"horizon": 100},
     "buckets": {"n_buckets": 3},
-    "splitting": {"n_buckets": "auto", "slack": 0.5},
     "window": {"window": 11},
 }
 

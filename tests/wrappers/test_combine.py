@@ -214,7 +214,7 @@ def test_forecasts_are_never_far_behind_their_hints():
     """Theorem 17g, 4; and hints that do not mislead leave one table."""
     stream, slack = misleading_hints(20_000, 141, 1.5), 1.5
     hints, outcomes = stream.hints, stream.outcomes.astype(int)
-    buckets, again = (Projection(slack, "auto", None, steers=False, reluctant=True) for _ in range(2))
+    buckets, again = (Projection(slack, 1, None, steers=False, splits=True) for _ in range(2))
     said = []
     for hint, y in zip(hints.tolist(), outcomes.tolist(), strict=True):
         said.append(buckets.ask(hint))

@@ -239,6 +239,8 @@ class VectorScaling(ProbabilityRecalibrator):
 
 PENALTIES = (0.01, 1.0, 100.0, 10_000.0)
 """Choices for the penalty off the diagonal; the log loss on three folds of the fitted rows decides."""
+MOST_ITERATIONS = 500
+"""Of L-BFGS-B, which finds the numbers of a Dirichlet calibration of more than 20 classes."""
 PULLED_INTERCEPT = 0.1
 """The pull on offsets, as a part of that on factors: log-probabilities are several times as large as 1."""
 
@@ -259,8 +261,6 @@ class DirichletCalibration(ProbabilityRecalibrator):
     ----------
     off_diagonal, intercept
         Weights of the two penalties, not negative.
-    max_iterations
-        The most iterations of L-BFGS-B, which is used for more than 20 classes.
     classes
         The labels that the columns stand for; None: 0..C-1.
     pull
@@ -283,13 +283,11 @@ class DirichletCalibration(ProbabilityRecalibrator):
         *,
         off_diagonal: float = 0.01,
         intercept: float = 0.01,
-        max_iterations: int = 500,
         classes: Sequence[Hashable] | None = None,
         pull: float = 0.0,
     ) -> None:
         self.off_diagonal = off_diagonal
         self.intercept = intercept
-        self.max_iterations = max_iterations
         self.classes = classes
         self.pull = pull
 
@@ -305,7 +303,7 @@ class DirichletCalibration(ProbabilityRecalibrator):
         ridge[np.arange(k), np.arange(k)], ridge[:, k] = 0.0, 2.0 * self.intercept / k
         ridge[:, :k] += self.pull / n
         ridge[:, k] += PULLED_INTERCEPT * self.pull / n
-        parameters = best_linear(columns, labels, weights, start, ridge, self.max_iterations)
+        parameters = best_linear(columns, labels, weights, start, ridge, MOST_ITERATIONS)
         self.coef_, self.intercept_ = np.ascontiguousarray(parameters[:, :k]), parameters[:, k].copy()
 
     def _map(self, table: Floats) -> Floats:

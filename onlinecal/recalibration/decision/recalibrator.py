@@ -227,8 +227,6 @@ class DecisionRecalibrator(StartedRecalibrator):
         square, of 200 random decision makers or the given ones) among those whose held-out squared error has
         not risen; then all rows are fitted. With more than 50,000 rows one fold is held out, and with more
         than 500,000 one fold of a random sample of 500,000. 0: no rows are held out.
-    n_starts
-        The number of gradient climbs per search.
     warm_start
         True: `fit` keeps the rounds of the fit before it and adds to them, if there are as many columns.
     floor
@@ -309,7 +307,6 @@ class DecisionRecalibrator(StartedRecalibrator):
         start: Start = "auto",
         step: StepSize = "shrunk",
         n_folds: int = 5,
-        n_starts: int = 1,
         warm_start: bool = False,
         classes: Sequence[Hashable] | None = None,
         floor: bool = True,
@@ -326,7 +323,6 @@ class DecisionRecalibrator(StartedRecalibrator):
         self.start = start
         self.step = step
         self.n_folds = n_folds
-        self.n_starts = n_starts
         self.warm_start = warm_start
         self.classes = classes
         self.floor = floor
@@ -356,7 +352,6 @@ class DecisionRecalibrator(StartedRecalibrator):
         check_choice(self.step, STEP_SIZES, "step")
         if not isinstance(self.floor, (bool, np.bool_)):
             raise ValueError(f"floor must be True or False, got {self.floor!r}")
-        self.n_starts = check_count(self.n_starts, "n_starts")
         if self.max_rounds is not None:
             self.max_rounds = check_count(self.max_rounds, "max_rounds")
 
@@ -370,7 +365,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         least = least_probability(weights.sum(), k) if self.floor else 0.0
         find: Finder
         if losses is None:
-            find = WorstOfAllLosses(self.n_actions, self.partition == "hard", self.n_starts)
+            find = WorstOfAllLosses(self.n_actions, self.partition == "hard")
         else:
             find = WorstOfGivenLosses(losses, least)
         warm = self.warm_start and getattr(self, "n_features_in_", None) == k

@@ -76,14 +76,14 @@ class WorstOfAllLosses:
     errors are measured on all; a thorough search goes on in all rows.
     """
 
-    def __init__(self, n_actions: int, hard: bool, n_starts: int) -> None:
-        self.n_actions, self.hard, self.n_starts = n_actions, hard, n_starts
+    def __init__(self, n_actions: int, hard: bool) -> None:
+        self.n_actions, self.hard = n_actions, hard
 
     def __call__(
         self, table: Floats, residual: Floats, epsilon: float, rng: np.random.Generator
     ) -> WorstPartition:
         """Search; `residual` is p - Y."""
-        tries = [(self.hard, self.n_starts, QUICK_ITERATIONS), (self.hard, N_STARTS, MAX_ITERATIONS)]
+        tries = [(self.hard, 1, QUICK_ITERATIONS), (self.hard, N_STARTS, MAX_ITERATIONS)]
         few, wrong = table, residual
         if sampled := len(table) > MOST_SEARCHED:
             some = rng.choice(len(table), MOST_SEARCHED, replace=False)

@@ -1,4 +1,4 @@
-"""Buckets of the hint, each with a bias table of its own: of equal width, or some that split.
+"""Buckets of the hint that split, each with a bias table of its own.
 
 `note` and `halve` write, for their one projection. What always holds: the four lists have the same length; a
 bucket with halves is not in use, and stays; its halves are two neighbouring places behind it.
@@ -7,37 +7,19 @@ bucket with halves is not in use, and stays; its halves are two neighbouring pla
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
-
-from onlinecal.validation import check_count
-
-Auto = Literal["auto"]
-Buckets = int | Auto
-"""The number of equal-width buckets, or "auto" for buckets that split."""
-(AUTO,) = get_args(Auto)
-
 
 FIRST_HALVED = 96
-"""Rounds after which the first bucket is halved, at slack 1: 8 G^2, where n rounds of a bucket are within
-G sqrt(n) of calibrated, G = 2 sqrt(3 slack). The bound on the Brier score hardly depends on it."""
-
-
-def check_buckets(value: Any, name: str) -> None:
-    """Refuse what is neither a number of buckets nor "auto"."""
-    if isinstance(value, str):
-        if value != AUTO:
-            raise ValueError(f"{name} must be a whole number of at least 1 or {AUTO!r}, got {value!r}")
-    else:
-        check_count(value, name)
+"""Rounds that the first bucket has at least before it is halved, at slack 1: 8 G^2, where n rounds of a
+bucket are within G sqrt(n) of calibrated, G = 2 sqrt(3 slack). The bound on the Brier score hardly depends on
+it."""
 
 
 class SplittingBuckets:
     """A binary tree of dyadic buckets: one is halved once as much was noted of it as its limit says.
 
-    In a bucket of level j that may be a 4^j rounds. What its width costs in these then is in proportion to
-    what bias costs, which grows with the square root of the rounds (docs/theory.md, Theorem 17b). Or it is
-    2^j tau of squared error, by which its forecasts are behind the hints: where these do not mislead nothing
-    is ever halved (Theorem 17g).
+    A wrapper notes the squared error by which forecasts are behind the hints: 2^j tau of it halves a bucket
+    of level j, and where hints do not mislead nothing is ever halved (docs/theory.md, Theorem 17g). Theorem
+    17b, which its proof goes back to, notes rounds, of which a 4^j halve a bucket.
 
     Lists are by place, the order in which buckets came to be: the first is [0, 1].
     """
@@ -73,10 +55,8 @@ class SplittingBuckets:
         self.limits += [self._growth * self.limits[place]] * 2
 
 
-def new_splitting(slack: float, reluctant: bool) -> SplittingBuckets:
-    """One bucket that splits after so many rounds; a reluctant one where hints mislead the forecasts."""
+def new_splitting(slack: float) -> SplittingBuckets:
+    """One bucket that splits where hints mislead the forecasts."""
     rounds = FIRST_HALVED * slack
-    if not reluctant:
-        return SplittingBuckets(math.ceil(rounds), 4)
     # by how much forecasts can be behind in the rounds after which the bucket would be halved
     return SplittingBuckets(rounds / 2.0 + 4.0 * math.sqrt(3.0 * slack * rounds), 2)

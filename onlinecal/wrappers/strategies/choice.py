@@ -17,8 +17,6 @@ from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label
 from onlinecal.wrappers.strategies.binary import Binary
-from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
-from onlinecal.wrappers.strategies.buckets import Buckets, check_buckets
 from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.simplex import Simplex
@@ -47,7 +45,7 @@ they cost skill; with the others forecasts stay near their hints.
 
 def check_settings(
     slack: float | None,
-    n_buckets: Buckets,
+    n_buckets: int,
     strategy: str,
     horizon: int | None,
     window: int | None = None,
@@ -58,7 +56,7 @@ def check_settings(
     if len(declared) == 1:
         raise ValueError(f"classes must hold at least 2 class labels, got {declared!r}")
     check_choice(strategy, STRATEGIES, "strategy")
-    check_buckets(n_buckets, "n_buckets")
+    check_count(n_buckets, "n_buckets")
     if horizon is not None:
         check_count(horizon, "horizon")
     if slack is not None:
@@ -69,11 +67,6 @@ def check_settings(
             raise ValueError(
                 f"window={window} goes with strategy 'simplex' only if classes has all labels: where labels "
                 "are discovered it keeps no windows"
-            )
-        if n_buckets == AUTO_BUCKETS:
-            raise ValueError(
-                f"window={window} does not go with n_buckets='auto': nothing is proven of windows where "
-                "buckets split; name a number of them"
             )
     return declared
 

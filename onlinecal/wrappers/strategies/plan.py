@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 from onlinecal.wrappers.labels import Label
-from onlinecal.wrappers.strategies.buckets import AUTO as AUTO_BUCKETS
 from onlinecal.wrappers.strategies.certain import Certain
 from onlinecal.wrappers.strategies.choice import KINDS, StrategyName, chosen, warn_if_empty
 from onlinecal.wrappers.strategies.classwise import Classwise
@@ -28,8 +27,7 @@ class Plan:
         self._settings, self._strategy = settings, strategy
         self.strategies: dict[str, Strategy] = {name: kind(settings) for name, kind in KINDS.items()}
         """By name: those that can still be needed."""
-        expects = settings.horizon is not None or settings.moments is not None
-        self._by_guarantee = expects and settings.n_buckets != AUTO_BUCKETS
+        self._by_guarantee = settings.horizon is not None or settings.moments is not None
         """Whether "auto" goes by what strategies guarantee."""
         self._is_over_labels = False
         """Whether certificates are sums over all labels, since one strategy's was."""

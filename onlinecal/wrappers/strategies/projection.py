@@ -45,7 +45,7 @@ from onlinecal.steering.binary import (
     ticket_length,
 )
 from onlinecal.steering.replaying import COLUMNS, Schedule, Tapes, replayed
-from onlinecal.wrappers.strategies.buckets import AUTO, Buckets, SplittingBuckets, new_splitting
+from onlinecal.wrappers.strategies.buckets import SplittingBuckets, new_splitting
 from onlinecal.wrappers.strategies.windows import Moments, Recent
 
 
@@ -66,14 +66,14 @@ class Projection(Restored):
         As in AlmostOneStepAhead with hints; with several buckets the horizon is not used, since a bucket's
         share of the rounds is not known beforehand.
     n_buckets
-        How many equal-width buckets of the hint get a table of their own; "auto": they are halved.
+        How many equal-width buckets of the hint get a table of their own.
     moments
         Those of its window, if it has one: the tables, unless they have a horizon, then get the uniform grid
         that is best where so many share a window.
     steers
         Whether what it is asked about is a model's probability, to be steered; else it is the hint itself.
-    reluctant
-        Whether buckets that split do so only where hints mislead the forecasts.
+    splits
+        Whether buckets are halved where hints mislead the forecasts. Needs n_buckets=1 and steers=False.
     table
         Settings of the tables in place of its own.
     """
@@ -87,34 +87,32 @@ class Projection(Restored):
     def __init__(
         self,
         slack: float | None,
-        n_buckets: Buckets,
+        n_buckets: int,
         horizon: int | None,
         moments: Moments | None = None,
         steers: bool = True,
-        reluctant: bool = False,
+        splits: bool = False,
         table: Mapping[str, Any] | None = None,
     ) -> None:
         own = SLACK_WITH_HINTS if slack is None else slack
-        number = 1 if isinstance(n_buckets, str) else n_buckets
-        settings: dict[str, Any] = {"horizon": horizon if n_buckets == 1 else None}
+        self._has_buckets = n_buckets > 1 or splits
+        settings: dict[str, Any] = {"horizon": None if self._has_buckets else horizon}
         if moments is not None:
             settings["window"] = moments.window
             if settings["horizon"] is None:
                 biases = Biases(float(own), 0)
-                settings["n_cells"] = window_cells(moments.window, biases, 1.0, number)
+                settings["n_cells"] = window_cells(moments.window, biases, 1.0, n_buckets)
         # on the grid that tunes itself a report that nobody sets is the hint, and the grid refines eagerly
         tunes_itself = moments is None and settings["horizon"] is None
         settings["report"] = None if tunes_itself else "hint"
         settings |= table or {}
-        self.tables = [AlmostOneStepAhead(slack=slack, hints=True, **settings) for _ in range(number)]
+        self.tables = [AlmostOneStepAhead(slack=slack, hints=True, **settings) for _ in range(n_buckets)]
         """One a bucket. That of a bucket that was halved settles what it still has open."""
         self._moments = moments
         self._recently_farther, self._recently_away = Recent(moments), Recent(moments)
         self._table = self.tables[0]
-        self._has_buckets = n_buckets != 1
-        if n_buckets == AUTO:
-            self._splitting = new_splitting(own, reluctant)
-        self._reluctant = reluctant
+        if splits:
+            self._splitting = new_splitting(own)
         own_state = new_steering() if steers else np.zeros(TICKET_ALONE)
         self._state = np.concatenate([own_state, np.zeros(ACCOUNT)])
 
@@ -181,17 +179,16 @@ class Projection(Restored):
             self._table.resume()
             self.note_late(schedule.most_late)
             return tapes
-        if self._reluctant:
-            # at once, if the first bucket need not be halved; what it is asked about are the hints themselves
-            whole, first = copy.deepcopy(self), self._splitting
-            whole._splitting = None
-            tapes = whole.replay(raw, outcomes, schedule)
-            costs = (tapes.forecasts - raw) * (tapes.forecasts + raw - 2.0 * outcomes)
-            behind = np.cumsum([first.noted[0], *costs[schedule.order]])
-            if behind.max() < first.limits[0]:
-                first.noted[0] = float(behind[-1])
-                self.__dict__.update(whole.__dict__, _splitting=first)
-                return tapes
+        # at once, if the first bucket need not be halved; what it is asked about are the hints themselves
+        whole, first = copy.deepcopy(self), self._splitting
+        whole._splitting = None
+        tapes = whole.replay(raw, outcomes, schedule)
+        costs = (tapes.forecasts - raw) * (tapes.forecasts + raw - 2.0 * outcomes)
+        behind = np.cumsum([first.noted[0], *costs[schedule.order]])
+        if behind.max() < first.limits[0]:
+            first.noted[0] = float(behind[-1])
+            self.__dict__.update(whole.__dict__, _splitting=first)
+            return tapes
         tapes = Tapes(np.empty(len(raw)), np.empty(len(schedule.order)))
         for row, settled, waiting in schedule.turns(self.ticket, self.present):
             if settled is None:
@@ -216,11 +213,8 @@ class Projection(Restored):
 
     def _split(self, splitting: SplittingBuckets, outcome: int) -> None:
         """Note the round that was charged of its bucket, and halve that if it is due."""
-        amount, place = 1.0, self.tables.index(self._table)
-        if self._reluctant:
-            given, hint = self._state[GIVEN], self._hint
-            amount = (given - hint) * (given + hint - 2.0 * outcome)
-        if splitting.note(place, amount):
+        given, hint, place = self._state[GIVEN], self._hint, self.tables.index(self._table)
+        if splitting.note(place, (given - hint) * (given + hint - 2.0 * outcome)):
             splitting.halve(place)
             for _ in range(2):
                 table = self._table.clone()

@@ -15,7 +15,6 @@ from onlinecal.forecasters.rules import SLACK_ON_FIXED_GRIDS
 from onlinecal.forecasters.simplex.input import plain
 from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels
-from onlinecal.wrappers.strategies.buckets import Buckets
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
 from onlinecal.wrappers.strategies.vectors import SteeredVectors
 from onlinecal.wrappers.strategies.windows import Moments
@@ -60,7 +59,7 @@ class Settings(NamedTuple):
 
     labels: Labels
     slack: float | None
-    n_buckets: Buckets
+    n_buckets: int
     horizon: int | None
     moments: Moments | None = None
     steering: SteeredVectors | None = None
