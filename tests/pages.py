@@ -42,6 +42,7 @@ PICTURES = {
     "ece": "results/demo/ece.png",
     "filmstrip": "results/film/filmstrip.png",
     "measure-transport": "results/nba-measures/transport.png",
+    "overview": "results/demo/overview.png",
     "nba-reliability": "results/nba/reliability.png",
     "recalibrate-which": "results/wideresnet/scoreboard.png",
     "regret": "results/demo/regret.png",

@@ -96,7 +96,7 @@ def table(title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str
     shown = None if title is None else escape(printable(title, keep="\n"))
     answer = Table(title=shown, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for place, name in enumerate(columns):
-        answer.add_column(name, justify="left" if place < left else "right", no_wrap=place == 0)
+        answer.add_column(escape(name), justify="left" if place < left else "right", no_wrap=place == 0)
     for row in rows:
         answer.add_row(*(escape(printable(cell)) for cell in row))
     return answer

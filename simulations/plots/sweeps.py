@@ -312,8 +312,8 @@ def draw_overview(table: pl.DataFrame) -> Figure:
     specs = table.group_by("forecaster").agg(pl.col("worst").last()).sort("worst", descending=True)
     look = style.looks(specs["forecaster"].to_list())
     first, last = style.lowest(table["rounds"]), style.highest(table["rounds"])
-    rounds = np.unique(np.geomspace(first, last, 100).round())
-    left, right = (first, last) if last > first else (first / 2, last * 2)
+    left, right = first / 1.4, last * 1.4
+    rounds = np.geomspace(left, right, 100)
     ends: dict[str, tuple[float, style.Look]] = {}
     lines: list[tuple[Any, Any, dict[str, Any]]] = []
     for curve, line in ((PAPER_CURVE, "-"), (LOWER_CURVE, (0, (1.2, 2)))):
@@ -322,22 +322,22 @@ def draw_overview(table: pl.DataFrame) -> Figure:
         ends[OVERVIEW_CURVES[curve.label]] = float(values[-1]), style.Look(style.INK)
     for spec, one in look.items():
         games = table.filter(forecaster=spec)
-        worst = games["worst"].to_numpy() / np.sqrt(games["rounds"].to_numpy())
+        worst, proved = games.select("worst", "bound").to_numpy().T / np.sqrt(games["rounds"].to_numpy())
         shape = {"marker": "o", "ms": 5, "lw": 2.2, "mec": "white", "mew": 0.7, "zorder": 4}
         lines.append((games["rounds"], worst, {"color": one.colour, "clip_on": False, **shape}))
         ends[f"{spec}, worst: {worst[-1]:.2f} against {games['against'][-1]}"] = float(worst[-1]), one
         if games["bound"].null_count() == 0:
-            player = players.create(spec)
-            proved = np.array([player.bound(int(T)) or math.nan for T in rounds]) / np.sqrt(rounds)
-            lines.append((rounds, proved, {"color": one.colour, "ls": (0, (4, 2)), "lw": 1.2}))
+            # between these numbers of rounds the bound of a grid that grows goes up and down
+            dash = {"marker": "_", "ms": 22, "mew": 2.2, "clip_on": False}
+            lines.append((games["rounds"], proved, {"color": one.colour, "ls": "", **dash}))
             ends[f"{spec}, bound: {proved[-1]:.2f}"] = float(proved[-1]), one
     figure, (axis,) = style.panels([""], list(ends), height=5.0, width=6.2)
     number = int(style.highest(table["adversaries"]))
     style.headline(
         figure,
         "No adversary pushes a forecaster past the bound that is proved of it",
-        f"Solid: the worst of {number} adversaries for each forecaster. Dashed, in the same colour: "
-        "the bound.",
+        f"Solid: the worst of {number} adversaries for each forecaster. Dashes, in the same colour: "
+        "the bound for so many rounds.",
     )
     top = 1.08 * max(float(np.nanmax(values)) for _, values, _ in lines)
     axis.set(xscale="log", xlim=(left, right), ylim=(0.0, top))

@@ -122,20 +122,6 @@ def test_late_outcomes_against_the_best_rival_in_hindsight(note):
         assert most[2] <= 1.5
 
 
-def test_the_price_of_buckets_that_split(note):
-    rows = []
-    for _, p, y, _ in recorded("streams"):
-        parts = Projection(1.5, 1, None), Projection(1.5, "auto", None)
-        briers = [np.mean((announced(p, y, part) - y) ** 2) for part in parts]
-        rows.append([*briers, *(part.certificate / len(p) for part in parts)])
-    one, split, certified, paid = np.array(rows).T
-    figures = "  ".join(f"{value.mean():.4f}" for value in (one, split, certified, paid))
-    note(f"1 bucket, buckets that split: Brier score, certificate; means {figures}")
-    assert split.mean() <= one.mean() + 0.0003
-    assert (split <= one + 0.0015).all()
-    assert (paid <= 2.5 * certified).all()
-
-
 PRICES = {"nba_games.csv": (-0.002, 0.02), "mlb_games.csv": (0.002, 0.01)}
 """What the engine, and a forecaster alone, may lose of the hints' Brier score, as a part of it."""
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from onlinecal.cli.output import printable
+from onlinecal.cli.output import answer, printable, table
 from onlinecal.engine import Engine, Outcome, Query
 from tests.engine.fault_tools import changed, command
 from tests.engine.scripts import quick_folder
@@ -58,3 +58,12 @@ def test_refusals_and_titles_show_paths_as_they_are_spelt(folder, verb):
         assert r"x\x1b[2J\u202e[red].db" in text
         if expected:
             (folder / "ledger.db").rename(odd)
+
+
+def test_square_brackets_in_tables_are_shown(capsys):
+    spec = "two-phase:first=[linear-drift:start=0.2],second=[bold]"
+    answer(False, {}, [table(f"of {spec}", ["adversary", "p[a]"], [[spec, "[red]1"]])])
+    shown = capsys.readouterr().out
+    assert shown.count(spec) == 2
+    assert "p[a]" in shown
+    assert "[red]1" in shown
