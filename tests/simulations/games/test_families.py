@@ -1,5 +1,6 @@
 """The catalogue of forecasters: specs in, forecasters and bounds out; and those from one's own files."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,12 @@ def test_bound_is_at_least_the_guarantee(spec, rounds):
     assert players.create(player.spec) == player
     bound, hinted = player.bound(rounds), player.bound(rounds, hinted=True)
     assert player.build(rounds).promise(rounds) <= bound * (1 + 1e-12)
-    assert player.build(rounds, hinted=True).promise(rounds) <= hinted * (1 + 1e-12) < bound + 1
+    assert player.build(rounds, hinted=True).promise(rounds) <= hinted * (1 + 1e-12)
+    # on grids without a horizon the guarantee with hints is within √(12 c d T), c the slack and d the reach
+    made = player.build(rounds)
+    reach = 0.5 if made.report == "midpoint" else 1.0
+    theorem = math.sqrt(12 * float(made.slack) * reach * rounds) if player.bound_label is None else 0.0
+    assert hinted < 1 + max(bound, theorem)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +67,7 @@ def test_settings_reach_the_forecaster():
     assert (forecaster.slack, forecaster.report, forecaster.n_cells) == (2.0, "hint", 30)
     nested, plain = players.create("nested").build(300), AlmostOneStepAhead(grid="nested")
     assert np.array_equal(nested.memory, plain.memory)
-    assert nested.promise(300) == plain.promise(300) < players.create("nested:report=midpoint").bound(300)
+    assert nested.promise(300) == plain.promise(300) == players.create("nested").bound(300)
     assert (players.create("nested:hints=true").build(99).hints, nested.hints) == (True, False)
     with pytest.raises(ValueError, match="hints must be true for an adversary that gives hints"):
         players.create("nested:hints=false").build(99, hinted=True)
