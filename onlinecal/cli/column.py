@@ -58,7 +58,7 @@ def column(
 
     With --state the column goes on where it ended, as in a job that runs every night. FILE then has new rows,
     outcomes of earlier ones, or both; --id says which row is which. Outcomes may be missing until they come.
-    A row that was there is left as it was.
+    Earlier rows stay as they were: docs/every-night.md.
 
     Several models of one event are for [bold]onlinecal combine[/bold]; to compare with other recalibrations,
     [bold]onlinecal evaluate[/bold].
