@@ -27,7 +27,8 @@ def keep(path: str | Path, what: str, arrays: Mapping[str, NDArray[Any]]) -> Non
     """Write arrays of numbers and texts to a file, which replaces an old one; `what` says what they are."""
     buffer = BytesIO()
     contents: dict[str, Any] = {**arrays, "format": np.array(STATE_FORMAT), "what": np.array(what)}
-    np.savez_compressed(buffer, **contents)
+    # to compress digits that look random takes longer than to make them
+    np.savez(buffer, **contents)
     payload = buffer.getvalue()
     write_whole(Path(path), payload + MARK + b"%08x" % crc32(payload))
 
