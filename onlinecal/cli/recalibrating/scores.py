@@ -78,7 +78,7 @@ def classwise_error(table: Floats, labels: Ints) -> Score:
 
 
 def l2_error(table: Floats, labels: Ints) -> Score:
-    """`lp_calibration_error` for p = 2 and as many levels as LpRecalibrator takes by default."""
+    """`lp_calibration_error` for p = 2 and LP_LEVELS bins a class."""
     k = table.shape[1]
     numbers, first = number_level_sets(table, LP_LEVELS)
     cells = numbers[:, None] * k + np.arange(k)
