@@ -137,7 +137,7 @@ def check_increasing(values: Any, name: str) -> list[float]:
     return numbers
 
 
-def seed_sequence(seed: Any, spawn_key: tuple[int, ...] = ()) -> np.random.SeedSequence:
+def seed_sequence(seed: Any, spawn_key: tuple[int, ...] = (), name: str = "seed") -> np.random.SeedSequence:
     """The seed sequence of a seed, which is an integer or a sequence of integers, none negative."""
     try:
         if seed is None:
@@ -145,7 +145,7 @@ def seed_sequence(seed: Any, spawn_key: tuple[int, ...] = ()) -> np.random.SeedS
         return np.random.SeedSequence(seed, spawn_key=spawn_key)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"seed must be a non-negative integer or a sequence of them, got {shown(seed)}"
+            f"{name} must be a non-negative integer or a sequence of them, got {shown(seed)}"
         ) from error
 
 

@@ -182,7 +182,7 @@ def fitted_maps(both: SplitRows, n_actions: int | None) -> dict[str, Probability
     models: dict[str, Any] = rivals(both.fit[0].shape[1])
     models |= {"vector scaling": VectorScaling(), "Dirichlet": ChosenDirichlet(both.seed)}
     if n_actions is not None:
-        models["decision"] = DecisionRecalibrator(n_actions=n_actions, seed=both.seed)
+        models["decision"] = DecisionRecalibrator(n_actions=n_actions, random_state=both.seed)
     maps: dict[str, ProbabilityMap] = {AS_GIVEN: lambda table: table}
     return maps | {name: model.fit(*both.fit).predict_proba for name, model in models.items()}
 
@@ -195,14 +195,14 @@ def steps(experiment: Experiment, split: int) -> ResultRows:
     """
     both, k = halves(experiment, split), experiment.n_actions
     losses = both.losses(k)
-    common: dict[str, Any] = {"epsilon": NEVER, "max_rounds": experiment.n_rounds, "seed": both.seed}
+    common: dict[str, Any] = {"epsilon": NEVER, "max_rounds": experiment.n_rounds, "random_state": both.seed}
     # the answers are the rounds' alone, without a share of the start
     common |= {"share": 1.0, "keep": 0.0, "limit": np.inf}
     cap = min(experiment.n_rounds, MOST_CAUTIOUS_ROUNDS)
     kept = DecisionRecalibrator(n_actions=k, **{**common, "max_rounds": cap}).fit(*both.fit)
     models = {
         PAPER_STEPS: DecisionRecalibrator.as_in_paper(k, start="temperature", **common).fit(*both.fit),
-        HOUSE_STEPS: DecisionRecalibrator(n_actions=k, n_folds=0, **common).fit(*both.fit),
+        HOUSE_STEPS: DecisionRecalibrator(n_actions=k, cv=0, **common).fit(*both.fit),
     }
     dirichlet = ChosenDirichlet(both.seed).fit(*both.fit)
     rows: ResultRows = []
@@ -234,7 +234,7 @@ def actions(experiment: Experiment, split: int) -> ResultRows:
     mapped = {name: map_(both.test[0]) for name, map_ in others.items()}
     rows: ResultRows = []
     for count in counts(1, len(experiment.table.classes)):
-        model = DecisionRecalibrator(n_actions=count, seed=both.seed).fit(*both.fit)
+        model = DecisionRecalibrator(n_actions=count, random_state=both.seed).fit(*both.fit)
         mapped["decision"] = model.predict_proba(both.test[0])
         rows += _counted(both, mapped, count, count)
     return rows

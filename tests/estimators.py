@@ -198,7 +198,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     CalibrationAlarm: [{}, {"alpha": 0.3}],
     DistributionAlarm: [{}, {"alpha": 0.3}],
     r.LpRecalibrator: [{"n_levels": 4, "tolerance": 0.01}, {"n_levels": 4, "share": 1.0, "p": 4}],
-    r.DecisionRecalibrator: [{"n_actions": 2, "max_rounds": 3, "n_folds": 2}],
+    r.DecisionRecalibrator: [{"n_actions": 2, "max_rounds": 3, "cv": 2}],
     r.TemperatureScaling: [{}],
     r.DirichletCalibration: [{}],
     r.TopLabelIsotonic: [{}],
@@ -210,9 +210,9 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     r.VectorScaling: [{}],
     r.PerClassIsotonic: [{}],
     r.BetaCalibration: [{}],
-    r.GroupRecalibrator: [{}, {"alpha": 0.002, "patch": "shift", "n_levels": 20, "n_folds": 0}],
+    r.GroupRecalibrator: [{}, {"alpha": 0.002, "patch": "shift", "n_levels": 20, "cv": 0}],
     r.BoostedRecalibrator: [
-        {"regressor": DecisionTreeRegressor(max_depth=2, random_state=0), "n_folds": 2},
+        {"regressor": DecisionTreeRegressor(max_depth=2, random_state=0), "cv": 2},
         {"step": "level sets", "alpha": 0.02, "bound": 0.5},
     ],
 }

@@ -88,20 +88,20 @@ NO_TARGETS: list[Refusal] = [
 ]
 HALVES = [[0.5, 0.5], [0.2, 0.8]]
 NO_TABLES: list[Refusal] = [
-    ("fit", ([[0.5, 0.6], [0.5, 0.5]], [0, 1]), r"P must sum to 1 in every row, got 1\.1 at row 0"),
-    ("fit", ([[0.5, 0.5], [INF, 0.5]], [0, 1]), "P must lie in .* got inf at row 1"),
-    ("fit", ([[1.0], [1.0]], [0, 0]), "P must have at least 2 columns, got 1"),
+    ("fit", ([[0.5, 0.6], [0.5, 0.5]], [0, 1]), r"X must sum to 1 in every row, got 1\.1 at row 0"),
+    ("fit", ([[0.5, 0.5], [INF, 0.5]], [0, 1]), "X must lie in .* got inf at row 1"),
+    ("fit", ([[1.0], [1.0]], [0, 0]), "X must have at least 2 columns, got 1"),
     ("fit", (HALVES, [0, 2]), r"y must be class numbers 0\.\.1, got 2 at row 1"),
     ("predict_proba", ([[0.5, 0.5]],), "X has 2 features, but .* is expecting 3 features"),
-    ("predict_proba", ([[0.5, 0.5, 0.5]],), "P must sum to 1"),
+    ("predict_proba", ([[0.5, 0.5, 0.5]],), "X must sum to 1"),
 ]
 ALL = [[1], [1]]
 NO_GROUPS: list[Refusal] = [
-    ("fit", ([0.1, 1.2], [0, 1], ALL), r"p must lie in \[0, 1\], got 1.2 at row 1"),
+    ("fit", ([0.1, 1.2], [0, 1], ALL), r"X must lie in \[0, 1\], got 1.2 at row 1"),
     ("fit", ([0.1, 0.2], [0, 2], ALL), "y must be 0/1 or boolean, got 2 at row 1"),
     ("fit", ([0.1, 0.2], [0, 1], [[1]]), "groups must have a row for each of the 2 forecasts, got 1"),
     ("fit", ([0.1, 0.2], [0, 1], [[1], [3]]), "groups must be boolean or 0/1, got .*3.* at row 1, group 0"),
-    ("predict", ([0.5], [[1]]), "groups must have the 2 columns of fit, got 1"),
+    ("predict_proba", ([0.5], [[1]]), "groups must have the 2 columns of fit, got 1"),
 ]
 LINE = [[0.0], [1.0]]
 NO_FEATURES: list[Refusal] = [

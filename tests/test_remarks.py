@@ -76,7 +76,7 @@ def test_ties_are_shared_so_that_saying_nothing_is_exactly_chance():
         ),
         (lambda y: GroupRecalibrator().fit(P, y, np.ones((N, 1), bool)), Y, 1 - Y, "or its opposite"),
         (
-            partial(BoostedRecalibrator(LinearRegression(), n_folds=2).fit, P[:60, None]),
+            partial(BoostedRecalibrator(LinearRegression(), cv=2).fit, P[:60, None]),
             Y[:60],
             0 * Y[:60] + 1,
             "y is 1 in all 60 rounds",

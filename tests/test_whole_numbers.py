@@ -14,7 +14,7 @@ from onlinecal.engine import KeyConfig
 from tests.estimators import EXAMPLES
 
 COUNTS = {
-    "horizon", "window", "n_cells", "n_bins", "n_levels", "n_folds", "n_classes",
+    "horizon", "window", "n_cells", "n_bins", "n_levels", "cv", "n_classes",
     "n_buckets", "n_atoms", "n_actions", "n_recent", "capacity", "first_fit", "max_rounds", "min_rows",
     "most_waiting",
 }  # fmt: skip

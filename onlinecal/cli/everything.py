@@ -185,8 +185,8 @@ def warm_decision_recalibrator() -> None:
 def warm_group_recalibrator() -> None:
     """Recalibration for overlapping groups, with the patches that are compiled, and boosting."""
     groups = np.column_stack([np.ones(N_ROUNDS, bool), FORECASTS < 0.5])
-    onlinecal.GroupRecalibrator(n_folds=2).fit(FORECASTS, ~OUTCOMES, groups).predict(FORECASTS, groups)
-    onlinecal.BoostedRecalibrator(n_folds=2).fit(groups, OUTCOMES, FORECASTS).predict(groups, FORECASTS)
+    onlinecal.GroupRecalibrator(cv=2).fit(FORECASTS, ~OUTCOMES, groups).predict_proba(FORECASTS, groups)
+    onlinecal.BoostedRecalibrator(cv=2).fit(groups, OUTCOMES, FORECASTS).predict_proba(groups, FORECASTS)
 
 
 @step("CalibrationAlarm")

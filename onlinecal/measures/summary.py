@@ -105,7 +105,7 @@ def chance_level(
     outcomes: ArrayLike | None = None,
     *,
     n_draws: int = 1000,
-    seed: int | Sequence[int] = 0,
+    random_state: int | Sequence[int] = 0,
     groups: ArrayLike | None = None,
     n_bins: int = ECE_BINS,
     normalize: bool | None = None,
@@ -131,8 +131,8 @@ def chance_level(
         What happened, 0/1 or boolean, shape (T,); None: no p-value.
     n_draws
         How often outcomes are drawn: the p-value is at least 1/(n_draws + 1).
-    seed
-        A whole number from 0, or a sequence of them; the same seed gives the same draws.
+    random_state
+        A whole number from 0, or a sequence of them; the same random_state gives the same draws.
     groups
         Shape (T,): rows with equal values share their randomness, as those of one match do. Outcome t is
         U < p_t, with one uniform U for the group. None: all rows are independent.
@@ -170,8 +170,8 @@ def chance_level(
     (0.13671875, 0.5, 0.01)
     """
     return chance_levels(
-        forecasts, [measure], outcomes, n_draws, seed, groups=groups, n_bins=n_bins, normalize=normalize,
-        budget=budget, limit=limit, progress=progress,
+        forecasts, [measure], outcomes, n_draws, random_state, groups=groups, n_bins=n_bins,
+        normalize=normalize, budget=budget, limit=limit, progress=progress,
     )[0]  # fmt: skip
 
 
@@ -180,7 +180,7 @@ def chance_levels(
     measures: Sequence[Measure],
     outcomes: ArrayLike | None = None,
     n_draws: int = 1000,
-    seed: int | Sequence[int] = 0,
+    random_state: int | Sequence[int] = 0,
     *,
     groups: ArrayLike | None = None,
     n_bins: int = ECE_BINS,
@@ -201,7 +201,7 @@ def chance_levels(
     by_name = _measures(check_count(n_bins, "n_bins"), check_positive(budget, "budget"))
     n_wanted = check_count(n_draws, "n_draws")
     stop = np.inf if limit is None else time.monotonic() + check_positive(limit, "limit")
-    rng = np.random.default_rng(seed_sequence(seed, DRAWS_KEY))
+    rng = np.random.default_rng(seed_sequence(random_state, DRAWS_KEY, "random_state"))
 
     def scored(y: NDArray[np.uint8]) -> list[float]:
         counts = history.counts(y)

@@ -83,7 +83,7 @@ MOST_FITTED_ROWS = 500_000
 """At most this many rows, drawn at random, are fitted: a tree of eight leaves needs no more."""
 
 
-class BoostedRecalibrator(RegressorMixin, BaseEstimator):
+class BoostedRecalibrator(BaseEstimator):
     """Mend a fixed model's probabilities wherever a regressor finds from features that they are wrong.
 
     A smooth map of the forecasts comes first. In each round the regressor is fitted to what is left of the
@@ -115,11 +115,11 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         data, but the promise is weaker. validation_fraction: the share of the rows to hold out, in [0, 1).
         Rounds after the lowest squared error on them are not kept; then the result may violate alpha, and
         nothing is promised.
-    seed
+    random_state
         Chooses the held-out rows, and the rows to fit if there are too many.
     step
         "log-odds" or "level sets".
-    start, n_folds
+    start, cv
         As in `GroupRecalibrator`, for steps on log odds only. There are at least 2 folds; None: 10, from
         5,000 rows on 5 and from 200,000 on 3.
 
@@ -154,10 +154,10 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
     >>> X = rng.random((5000, 2))
     >>> y = rng.random(5000) < 0.2 + 0.6 * X[:, 0]
     >>> model = BoostedRecalibrator(LinearRegression()).fit(X, y)
-    >>> model.predict([[0.0, 0.5], [1.0, 0.5]]).round(1)
+    >>> model.predict_proba([[0.0, 0.5], [1.0, 0.5]]).round(1)
     array([0.2, 0.8])
     >>> plain = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha=0.02).fit(X, y)
-    >>> plain.predict([[0.0, 0.5], [1.0, 0.5]]).round(1)
+    >>> plain.predict_proba([[0.0, 0.5], [1.0, 0.5]]).round(1)
     array([0.2, 0.8])
 
     References
@@ -178,10 +178,10 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         min_rows: int | None = None,
         n_levels: int | None = None,
         validation_fraction: float = 0.0,
-        seed: int = 0,
+        random_state: int = 0,
         step: BoostingStep = "log-odds",
         start: EventStart = "auto",
-        n_folds: int | None = None,
+        cv: int | None = None,
     ) -> None:
         self.regressor = regressor
         self.alpha = alpha
@@ -189,10 +189,10 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         self.min_rows = min_rows
         self.n_levels = n_levels
         self.validation_fraction = validation_fraction
-        self.seed = seed
+        self.random_state = random_state
         self.step = step
         self.start = start
-        self.n_folds = n_folds
+        self.cv = cv
 
     @classmethod
     def as_in_paper(
@@ -216,8 +216,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             Outcomes, real numbers in [0, 1] or boolean, shape (n,).
         initial
             The predictor to start from. None: the mean outcome. A fitted classifier of two classes or
-            regressor, or a function of X that returns shape (n,): asked again in `predict`. An array of
-            shape (n,): `predict` must then be given one for its rows.
+            regressor, or a function of X that returns shape (n,): asked again in `predict_proba`. An array of
+            shape (n,): `predict_proba` must then be given one for its rows.
         sample_weight
             For how many rows each row counts, shape (n,), at least 0. Weights must be whole numbers with
             level sets, and with a regressor whose `fit` takes no weights, which is given rows several times.
@@ -233,11 +233,11 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
         LabelWarning
             If y is always the same.
         """
-        self.seed = check_count(self.seed, "seed", least=0)
+        self.random_state = check_count(self.random_state, "random_state", least=0)
         check_choice(self.step, BOOSTING_STEPS, "step")
         check_choice(self.start, EVENT_STARTS, "start")
-        if self.n_folds is not None:
-            self.n_folds = check_count(self.n_folds, "n_folds", least=2)
+        if self.cv is not None:
+            self.cv = check_count(self.cv, "cv", least=2)
         check_same_index(X, y, "X and y")
         X = unmasked(X)
         outcomes = check_probabilities(y, "y")
@@ -279,7 +279,7 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             self.validation_fraction, "validation_fraction", 0.0, 1.0, "[)", "a number in [0, 1)"
         ):
             sets = same_rows(X, np.round(p, DIGITS))
-            dealt = aside(sets, y, weights, self.validation_fraction, self.seed)
+            dealt = aside(sets, y, weights, self.validation_fraction, self.random_state)
             rows, weights, held = dealt.rows, dealt.weights, dealt.fold == 1
         if (weights != 1.0).any():
             copies = np.repeat(np.arange(len(rows)), repeats(weights, "level sets"))
@@ -307,13 +307,15 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
                     f"got {value!r} with step='log-odds'"
                 )
         if len(y) > MOST_FITTED_ROWS:
-            some = np.sort(np.random.default_rng(self.seed).choice(len(y), MOST_FITTED_ROWS, replace=False))
+            some = np.sort(
+                np.random.default_rng(self.random_state).choice(len(y), MOST_FITTED_ROWS, replace=False)
+            )
             X, y, p, weights = _safe_indexing(X, some), y[some], p[some], weights[some]
-        n_folds = self.n_folds or default_folds(float(weights.sum()))
+        n_folds = self.cv or default_folds(float(weights.sum()))
         self._edge, self._least = nearest_ends(p, float(weights.sum()))
         rows = EventRows(self._inside(p), y, np.zeros((len(y), 0), np.uint8), weights)
         kind: EventStart = "none"
-        dealt = dealt_rows(same_rows(X, np.round(p, DIGITS)), y, weights, n_folds, self.seed)
+        dealt = dealt_rows(same_rows(X, np.round(p, DIGITS)), y, weights, n_folds, self.random_state)
         if dealt is not None and np.ptp(p) > 0.0:
             kind, _ = best_start(halves(rows, dealt), self.start, self._least)
         self.start_ = StartMap(kind).fit(rows.p, rows.y, weights)
@@ -343,21 +345,21 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             odds = odds_after(model, X, odds)
             yield away_from_ends(expit(odds), started, self._least)
 
-    def predict(self, X: Any, initial: Any = None) -> Floats:
-        """The recalibrated forecasts of other rows, shape (n,).
+    def predict_proba(self, X: Any, initial: Any = None) -> Floats:
+        """The recalibrated probabilities of outcome 1 of other rows, shape (n,).
 
         X has shape (n, d). `initial`, shape (n,), are the initial forecasts of these rows, which are needed
         if `fit` was given forecasts. With level sets, answers are on the grid. A row stays at its level if no
         row of `fit` had that level in the round, or if the level was skipped. Raises ValueError for bad X or
         initial, NotFittedError before `fit`.
         """
-        *_, last = self.staged_predict(X, initial)
+        *_, last = self.staged_predict_proba(X, initial)
         return last
 
-    def staged_predict(self, X: Any, initial: Any = None) -> Iterator[Floats]:
+    def staged_predict_proba(self, X: Any, initial: Any = None) -> Iterator[Floats]:
         """The forecasts at the start and after each round that is kept: n_kept_ + 1 arrays of shape (n,).
 
-        `X`, `initial` and errors are those of `predict`.
+        `X`, `initial` and errors are those of `predict_proba`.
         """
         check_is_fitted(self, "rounds_")
         X = unmasked(X)
@@ -379,8 +381,8 @@ class BoostedRecalibrator(RegressorMixin, BaseEstimator):
             yield level / self.n_levels_
 
     def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
-        """Minus the mean squared error of `predict`: the greater the better, at most 0."""
-        forecasts, outcomes = self.predict(X), check_probabilities(y, "y")
+        """Minus the mean squared error of `predict_proba`: the greater the better, at most 0."""
+        forecasts, outcomes = self.predict_proba(X), check_probabilities(y, "y")
         check_same_length(forecasts, outcomes, "X and y")
         return -float(np.average((forecasts - outcomes) ** 2, weights=sample_weight))
 

@@ -207,8 +207,8 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         `sklearn.frozen.FrozenEstimator(classifier)`: it is asked about all rows, which must not be those that
         it was fitted on.
     recalibrator
-        LpRecalibrator, DecisionRecalibrator, TemperatureScaling or another one with `fit(P, y)` and
-        `predict_proba(P)`; its parameter `classes` is set. None: AveragedCalibration(), the average of
+        LpRecalibrator, DecisionRecalibrator, TemperatureScaling or another one with `fit(X, y)` and
+        `predict_proba(X)`; its parameter `classes` is set. None: AveragedCalibration(), the average of
         temperature scaling, vector scaling and isotonic regression.
     cv
         A number of folds, a splitter, or an iterable of (train, test) row numbers, which need not cover all
@@ -333,7 +333,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         # if one classifier answers later, shares chosen on the answers of others suit it less than equal ones
         recalibrator = self.recalibrator
         if recalibrator is None:
-            recalibrator = AveragedCalibration(n_folds=5 if frozen or self.ensemble else 0)
+            recalibrator = AveragedCalibration(cv=5 if frozen or self.ensemble else 0)
         pairs = pool(
             delayed(recalibrated)(
                 estimator,

@@ -57,12 +57,12 @@ def number_labels(
     if classes is None:
         if (numbered := _from_one_hot(labels, np.arange(n_classes))) is not None:
             return numbered, np.arange(n_classes)
-        hint = ": name the columns of P with classes=, or give P as a data frame"
+        hint = ": name the columns of X with classes=, or give X as a data frame"
         return check_labels(labels, n_classes, "y", hint), np.arange(n_classes)
     known = np.empty(len(classes), dtype=object)
     known[:] = classes if isinstance(classes, list) else list(classes)
     if len(known) != n_classes:
-        raise ValueError(f"classes must name the {n_classes} columns of P, got {len(known)} of them")
+        raise ValueError(f"classes must name the {n_classes} columns of X, got {len(known)} of them")
     numbers = {label: number for number, label in enumerate(known)}
     if len(numbers) != n_classes:
         twice = next(label for number, label in enumerate(known) if numbers[label] != number)
@@ -110,30 +110,35 @@ def classes_of(table: Any, labels: Any, classes: Sequence[Hashable] | None) -> S
     return names if values <= set(names) or strays else None
 
 
-def event_rows(p: Any, y: Any) -> tuple[Floats, NDArray[np.uint8]]:
+def event_rows(X: Any, y: Any) -> tuple[Floats, NDArray[np.uint8]]:
     """Forecasts of an event and its outcomes, both (n,), from two columns or a table of two classes.
 
     In a table (n, 2) the second class is the event, and y has labels as in `number_labels`.
     """
-    check_same_index(p, y, "p and y")
-    forecasts = event_column(p)
-    if _is_table(p):
-        outcomes = number_labels(y, 2, classes_of(p, y, None))[0].astype(np.uint8)
+    check_same_index(X, y, "X and y")
+    forecasts = event_column(X)
+    if _is_table(X):
+        outcomes = number_labels(y, 2, classes_of(X, y, None))[0].astype(np.uint8)
     else:
         outcomes = check_outcomes(y, "y")
-    check_same_length(forecasts, outcomes, "p and y")
+    check_same_length(forecasts, outcomes, "X and y")
     return forecasts, outcomes
 
 
-def event_column(p: Any, name: str = "p") -> Floats:
+def event_column(X: Any, name: str = "X") -> Floats:
     """Forecasts of an event, (n,): the column itself, or the second column of a table of two classes."""
-    if _is_table(p):
-        return np.ascontiguousarray(check_probability_rows(p, name)[:, 1])
-    return check_probabilities(p, name)
+    if _is_table(X):
+        return np.ascontiguousarray(check_probability_rows(X, name)[:, 1])
+    return check_probabilities(X, name)
 
 
-def _is_table(p: Any) -> bool:
-    shape = tuple(getattr(p, "shape", ()))
+def in_shape_of(X: Any, forecasts: Floats) -> Floats:
+    """Forecasts of an event (n,), as a table (n, 2) if X is one of two classes."""
+    return np.column_stack([1.0 - forecasts, forecasts]) if _is_table(X) else forecasts
+
+
+def _is_table(X: Any) -> bool:
+    shape = tuple(getattr(X, "shape", ()))
     return len(shape) == 2 and shape[1] == 2
 
 
@@ -225,12 +230,12 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         """Refuse bad parameters."""
 
-    def fit(self, P: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map from probabilities, shape (n, C), and labels, shape (n,).
 
         Parameters
         ----------
-        P, y
+        X, y
             Probabilities of the classes, rows with sum 1, and the labels that came.
         sample_weight
             Shape (n,), not negative: a row of weight w counts as w equal rows, a row of weight 0 is left out.
@@ -244,26 +249,26 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Warns
         -----
         LabelWarning
-            If a class never comes, or P agrees with y less than by chance.
+            If a class never comes, or X agrees with y less than by chance.
         """
-        if len(getattr(P, "shape", ())) == 1 and len(getattr(y, "shape", ())) == 2:
-            raise ValueError("P must be a table and y a column, got them the other way round: swap them")
-        check_same_index(P, y, "P and y")
-        if repeated := twice(names_of(P) or []):
-            raise ValueError(f"P must have different names, got two columns {min(map(str, repeated))!r}")
-        table = check_probability_rows(P, "P", keep_single=True)
+        if len(getattr(X, "shape", ())) == 1 and len(getattr(y, "shape", ())) == 2:
+            raise ValueError("X must be a table and y a column, got them the other way round: swap them")
+        check_same_index(X, y, "X and y")
+        if repeated := twice(names_of(X) or []):
+            raise ValueError(f"X must have different names, got two columns {min(map(str, repeated))!r}")
+        table = check_probability_rows(X, "X", keep_single=True)
         if table.shape[1] < 2:
-            raise ValueError(f"P must have at least 2 columns, got {table.shape[1]}")
-        labels, known = number_labels(y, table.shape[1], classes_of(P, y, self.classes))
-        check_same_length(table, labels, "P and y")
-        weights = row_weights(sample_weight, len(table), P, "P")
+            raise ValueError(f"X must have at least 2 columns, got {table.shape[1]}")
+        labels, known = number_labels(y, table.shape[1], classes_of(X, y, self.classes))
+        check_same_length(table, labels, "X and y")
+        weights = row_weights(sample_weight, len(table), X, "X")
         if (inside := weights > 0.0).sum() < len(table):
             table, labels, weights = table[inside], labels[inside], weights[inside]
         self._check_parameters()
         warn_of(label_remarks(table, labels, known, "y"))
         self._learn(table, labels, weights)
         self.classes_ = known
-        validate_data(self, P, skip_check_array=True)
+        validate_data(self, X, skip_check_array=True)
         return self
 
     def _fit_checked(self, table: Floats, labels: Ints, weights: Floats) -> Self:
@@ -273,14 +278,14 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.n_features_in_, self.classes_ = table.shape[1], np.arange(table.shape[1])
         return self
 
-    def _check_table(self, P: ArrayLike) -> Floats:
+    def _check_table(self, X: ArrayLike) -> Floats:
         """A checked table for a fitted map."""
         check_is_fitted(self, "n_features_in_")
-        table = check_probability_rows(P, "P", keep_single=True)
-        validate_data(self, P, reset=False, skip_check_array=True)
+        table = check_probability_rows(X, "X", keep_single=True)
+        validate_data(self, X, reset=False, skip_check_array=True)
         return table
 
-    def predict_proba(self, P: ArrayLike) -> Floats:
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Recalibrated probabilities, shape (n, C), rows with sum 1.
 
         Raises
@@ -290,19 +295,19 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         ValueError
             For a bad table, or one with other columns than in `fit`.
         """
-        return self._mapped(self._check_table(P))
+        return self._mapped(self._check_table(X))
 
     def _mapped(self, table: Floats) -> Floats:
         """Map a checked table (n, C) of any precision, piece by piece."""
         return by_pieces(self._map, table)
 
-    def predict(self, P: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The label with the largest recalibrated probability, shape (n,); ties: the first column."""
-        return self.classes_[np.argmax(self.predict_proba(P), axis=1)]
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
-    def transform(self, P: ArrayLike) -> Floats:
+    def transform(self, X: ArrayLike) -> Floats:
         """The answers of `predict_proba`, (n, C), for pipelines and in the form that `set_output` chose."""
-        return self.predict_proba(P)
+        return self.predict_proba(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns of `transform`, shape (C,): those of the fitted table, else the classes."""

@@ -194,13 +194,14 @@ MOST_GUESSED = 0.002
 class StartedRecalibrator(ProbabilityRecalibrator):
     """A recalibrator that maps its table by a start, corrects the result, and answers with a mixture of both.
 
-    The docstrings of its subclasses describe the parameters `start`, `share`, `keep`, `limit`, `n_folds` and
-    `seed`. A fitted one has `start_` (None: the table stays as it is), `share_`, `keep_` and `limit_`.
+    The docstrings of its subclasses describe the parameters `start`, `share`, `keep`, `limit`, `cv` and
+    `random_state`. A fitted one has `start_` (None: the table stays as it is), `share_`, `keep_` and
+    `limit_`.
     """
 
-    seed: int
+    random_state: int
     start: Start
-    n_folds: int
+    cv: int
     share: float | None
     keep: float
     limit: float | None
@@ -210,16 +211,16 @@ class StartedRecalibrator(ProbabilityRecalibrator):
     limit_: float
 
     def _check_parameters(self) -> None:
-        self.seed = check_count(self.seed, "seed", least=0)
+        self.random_state = check_count(self.random_state, "random_state", least=0)
         check_choice(self.start, STARTS, "start")
         if self.share is not None:
             check_number(self.share, "share", 0.0, 1.0, allowed="None or a number from 0 to 1")
         check_number(self.keep, "keep", 0.0, 1.0, "[)", "a number of at least 0 and below 1")
         if self.limit is not None:
             check_number(self.limit, "limit", 1.0, math.inf, "(]", "None or a number above 1")
-        self.n_folds = check_count(self.n_folds, "n_folds", least=0)
-        if self.n_folds == 1:
-            raise ValueError("n_folds must be 0 or at least 2, got 1")
+        self.cv = check_count(self.cv, "cv", least=0)
+        if self.cv == 1:
+            raise ValueError("cv must be 0 or at least 2, got 1")
 
     @property
     def inverse_temperature_(self) -> float:
@@ -236,7 +237,7 @@ class StartedRecalibrator(ProbabilityRecalibrator):
     def _start_model(self, table: Floats, labels: Ints, weights: Floats) -> ProbabilityRecalibrator | None:
         """The unfitted start that `start` names; the penalty of "dirichlet" is chosen on three folds."""
         if self.start == "auto":
-            return chosen_start(self.n_folds, self.seed, table, labels, weights)
+            return chosen_start(self.cv, self.random_state, table, labels, weights)
         if self.start == "dirichlet":
             return DirichletCalibration(off_diagonal=best_penalty(table, labels, weights))
         return None if self.start == "none" else START_MODELS[self.start]()
@@ -248,17 +249,17 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         fewer than two different rows a fold there is none, and a remark says so, unless they are forecasts of
         few values.
         """
-        if not self.n_folds:
+        if not self.cv:
             return []
         n_rows = len(table)
         known = np.arange(n_rows)
         if n_rows > MOST_DECIDING:
-            rng = np.random.default_rng([self.seed, 5])
+            rng = np.random.default_rng([self.random_state, 5])
             known = np.sort(rng.choice(n_rows, MOST_DECIDING, replace=False))
-        dealt = dealt_rows(table[known], labels[known], weights[known], self.n_folds, self.seed)
+        dealt = dealt_rows(table[known], labels[known], weights[known], self.cv, self.random_state)
         otherwise = "none is held out, and the answers are the table, or the start that was asked for"
-        warn_of(few_remarks(dealt, self.n_folds, otherwise), SampleSizeWarning)
-        if not tell_enough(dealt, self.n_folds):
+        warn_of(few_remarks(dealt, self.cv, otherwise), SampleSizeWarning)
+        if not tell_enough(dealt, self.cv):
             return []
         splits = []
         for fold in range(1 if n_rows > MOST_FOLDED_ROWS else dealt.n_folds):
@@ -274,7 +275,7 @@ class StartedRecalibrator(ProbabilityRecalibrator):
     ) -> None:
         """Set `share_`, `keep_` and `limit_` as asked for, or by held-out rows; without folds share is 1."""
         self.keep_ = self.keep
-        if self.share is None and self.n_folds:
+        if self.share is None and self.cv:
             self.share_, self.limit_ = chosen_mixture(held_out, fitted, self.keep, self.limit, error)
         else:
             self.share_ = 1.0 if self.share is None else float(self.share)

@@ -439,7 +439,11 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
             return
         if self.recalibrator is None:
             self.recalibrator = DecisionRecalibrator(
-                n_actions=self.n_actions, losses=self.losses, seed=self.seed, warm_start=True, **ALL_OF_IT
+                n_actions=self.n_actions,
+                losses=self.losses,
+                random_state=self.seed,
+                warm_start=True,
+                **ALL_OF_IT,
             )
         answers, labels = zip(*self._kept, strict=True)
         table, numbers = self._table(answers), self._numbers(labels)
@@ -560,8 +564,8 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         self.window, self.fading = window, fading
         # nothing but Algorithm 2, which is all that counts allow
         each_run = LpRecalibrator.as_in_paper(
-            p, epsilon, delta=delta, n_levels=n_levels, tolerance=tolerance, estimation=estimation, seed=seed,
-            within=within,
+            p, epsilon, delta=delta, n_levels=n_levels, tolerance=tolerance, estimation=estimation,
+            random_state=seed, within=within,
         )  # fmt: skip
         self._online = OnlineLp(each_run, window, fading)
 

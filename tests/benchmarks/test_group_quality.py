@@ -72,7 +72,7 @@ def isotonic(fit, test):
 
 
 def grouped(model):
-    return lambda fit, test: model.fit(fit.p, fit.y, fit.columns).predict(test.p, test.columns)
+    return lambda fit, test: model.fit(fit.p, fit.y, fit.columns).predict_proba(test.p, test.columns)
 
 
 def boosted(fit, test):
@@ -80,7 +80,7 @@ def boosted(fit, test):
     X = pd.get_dummies(fit.columns)
     Z = pd.get_dummies(test.columns).reindex(columns=X.columns, fill_value=False)
     model = BoostedRecalibrator().fit(X.to_numpy(float), fit.y, fit.p)
-    return model.predict(Z.to_numpy(float), test.p)
+    return model.predict_proba(Z.to_numpy(float), test.p)
 
 
 def mcgrad(fit, test):

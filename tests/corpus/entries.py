@@ -194,7 +194,10 @@ def other_measures() -> Iterable[tuple[str, Play]]:
         yield f"measure/{name}", partial(said, name, few, LABELS)
     yield "measure/groups", lambda: [repr(onlinecal.multicalibration_error(COARSE, COINS, GROUPS))]
     yield "measure/decision", lambda: [onlinecal.decision_calibration_error(TABLE, LABELS, n_actions=2)]
-    yield "measure/chance", lambda: [repr(onlinecal.chance_level(COARSE, "smooth", COINS, seed=0).p_value)]
+    yield (
+        "measure/chance",
+        lambda: [repr(onlinecal.chance_level(COARSE, "smooth", COINS, random_state=0).p_value)],
+    )
 
 
 def classifiers() -> Iterable[tuple[str, Play]]:

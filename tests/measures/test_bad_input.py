@@ -168,7 +168,7 @@ FUNCTIONS = m.functional_multicalibration_error
                 ({"groups": ["a", None]}, "groups must have a value in every row"),
                 ({"n_bins": 0}, "n_bins must be"),
                 ({"limit": -1.0}, "limit must be a positive number"),
-                ({"seed": -1}, "seed must be"),
+                ({"random_state": -1}, "random_state must be"),
             )
         ),
         (m.chance_level, ([0.5], "ace"), {}, "measure must be one of brier, .*, got 'ace'"),

@@ -58,7 +58,10 @@ def test_p_values_keep_their_level(measure):
     rng = np.random.default_rng(0)
     p = rng.integers(1, 5, 60) / 5
     found = np.array(
-        [chance_level(p, measure, rng.random(60) < p, n_draws=19, seed=seed).p_value for seed in range(150)]
+        [
+            chance_level(p, measure, rng.random(60) < p, n_draws=19, random_state=seed).p_value
+            for seed in range(150)
+        ]
     )
     for level in (0.05, 0.2, 0.5):
         assert (found <= level).mean() <= level + 3 * np.sqrt(level * (1 - level) / 150)
@@ -75,8 +78,8 @@ def test_rows_of_one_group_share_their_chance():
     found = []
     for seed in range(40):
         y = np.repeat(rng.random(40) < p[::100], 100)
-        assert seed or chance_level(p, "smooth", y, n_draws=99, seed=seed).p_value == 0.01
-        found.append(chance_level(p, "smooth", y, n_draws=19, seed=seed, groups=match).p_value)
+        assert seed or chance_level(p, "smooth", y, n_draws=99, random_state=seed).p_value == 0.01
+        found.append(chance_level(p, "smooth", y, n_draws=19, random_state=seed, groups=match).p_value)
     assert 0.2 < np.mean(found) < 0.8
     chance = chance_level(p, "brier", n_draws=400, groups=match)
     alone = chance_level(p, "brier", n_draws=400)
@@ -89,7 +92,7 @@ def test_draws_repeat_and_are_not_those_that_made_the_forecasts():
     p = np.random.default_rng(0).random(500)
     first, again = (chance_level(p, "smooth", n_draws=20) for _ in range(2))
     assert first == again
-    assert first != chance_level(p, "smooth", n_draws=20, seed=1)
+    assert first != chance_level(p, "smooth", n_draws=20, random_state=1)
     own = chance_level(p, smooth_calibration_error, n_draws=20)
     assert own.mean == pytest.approx(first.mean)
     assert chance_level(p, "smooth", n_draws=20, normalize=False).mean == pytest.approx(first.mean * 500)

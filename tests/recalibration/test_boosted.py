@@ -28,7 +28,7 @@ def table(seed, n=150):
 
 def worst_functions(model, X, y, initial, bound):
     """Affine h with h^2 <= bound: the worst directions of the violation, and random ones."""
-    f = model.predict(X, initial)
+    f = model.predict_proba(X, initial)
     phi = np.column_stack([np.ones(len(X)), X])
     form = np.zeros((3, 3))
     for v in np.unique(f):
@@ -62,7 +62,7 @@ def test_least_squares_halts_in_time_and_is_multicalibrated(seed, alpha, bound, 
     assert (falls[:-1] >= alpha / (2 * bound)).all()
     assert falls[-1] < alpha / (2 * bound)
     f, h = worst_functions(model, X, y, start if given_start else np.full(len(y), y.mean()), bound)
-    *_, last = stages = list(model.staged_predict(X, initial))
+    *_, last = stages = list(model.staged_predict_proba(X, initial))
     assert (last == f).all()
     assert [np.mean((stage - y) ** 2) for stage in stages] == pytest.approx(errors[:-1])
     assert errors[-2] == pytest.approx(model.squared_error_)
@@ -104,9 +104,9 @@ def test_it_reaches_the_bayes_predictor_under_weak_learning_only(twelfths, learn
     x, y = np.repeat(np.arange(5.0), 12), np.concatenate([np.arange(12) < t for t in twelfths]).astype(float)
     model = BoostedRecalibrator.as_in_paper(LinearRegression(), alpha=0.0002, min_rows=1)
     lines, squares = x[:, None], np.column_stack([x, (x - 2) ** 2])
-    assert (np.ptp(model.fit(lines, y).predict(lines)) > 0.0) == learns_weakly
+    assert (np.ptp(model.fit(lines, y).predict_proba(lines)) > 0.0) == learns_weakly
     for table in (lines, squares) if learns_weakly else (squares,):
-        found = model.fit(table, y).predict(table)
+        found = model.fit(table, y).predict_proba(table)
         assert found[::12] == pytest.approx(np.array(twelfths) / 12, abs=0.02)
 
 
@@ -121,7 +121,7 @@ def test_held_out_rows_take_rounds_back():
     assert model.violation_bound_ == 1.0
     aside = np.zeros(600, bool)
     aside[np.random.default_rng(0).permutation(600)[:300]] = True
-    error = np.mean((model.predict(X, start)[aside] - y[aside]) ** 2)
+    error = np.mean((model.predict_proba(X, start)[aside] - y[aside]) ** 2)
     assert error == pytest.approx(min(held))
     assert model.squared_error_ == model.rounds_[model.n_kept_].squared_error
 
@@ -140,7 +140,7 @@ class Recorder(BaseEstimator):
 def test_answers_beyond_the_range_are_clipped():
     X = np.array([[1.0], [1.0], [-1.0], [-1.0]])
     model = BoostedRecalibrator.as_in_paper(Recorder(), alpha=0.5, min_rows=1).fit(X, [1, 1, 0, 0])
-    assert model.predict(X).tolist() == [1, 1, 0, 0]
+    assert model.predict_proba(X).tolist() == [1, 1, 0, 0]
 
 
 def test_classifiers_regressors_and_functions_may_give_the_start():
@@ -149,13 +149,13 @@ def test_classifiers_regressors_and_functions_may_give_the_start():
     classifier, line = LogisticRegression().fit(X, y), LinearRegression().fit(X, y)
     start = classifier.predict_proba(X)[:, 1]
     by_array = BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, start)
-    expected = by_array.predict(X, start)
+    expected = by_array.predict_proba(X, start)
     for asked in (classifier, lambda rows: classifier.predict_proba(rows)[:, 1]):
         model = BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, asked)
-        assert (model.predict(X) == expected).all()
-    assert BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, line).predict(X).max() <= 1.0
+        assert (model.predict_proba(X) == expected).all()
+    assert BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, line).predict_proba(X).max() <= 1.0
     with pytest.raises(ValueError, match="initial must be given, got None"):
-        by_array.predict(X)
+        by_array.predict_proba(X)
 
 
 BAD = [
@@ -195,20 +195,20 @@ def test_forecasts_that_are_right_are_left_alone(n):
     X, p, y = rows(n, n, right=True)
     model = BoostedRecalibrator().fit(X, y, p)
     assert model.n_kept_ == 0
-    assert (model.predict(X, p) == p).all()
+    assert (model.predict_proba(X, p) == p).all()
 
 
 def test_what_is_wrong_is_mended_on_fresh_rows():
     X, p, y = rows(1500, 1)
     Z, q, fresh = rows(5000, 2)
     model = BoostedRecalibrator().fit(X, y, p)
-    after = model.predict(Z, q)
+    after = model.predict_proba(Z, q)
     assert log_loss(after, fresh) < 0.93 * log_loss(q, fresh)
     assert np.mean((after - fresh) ** 2) < 0.92 * np.mean((q - fresh) ** 2)
     old = Z[:, 1] > 60
     assert abs(after[old].mean() - fresh[old].mean()) < 0.3 * abs(q[old].mean() - fresh[old].mean())
     assert 1 <= model.n_kept_ < model.n_rounds_ == len(model.held_out_) - 1 <= model.max_rounds_
-    stages = list(model.staged_predict(X, p))
+    stages = list(model.staged_predict_proba(X, p))
     assert [np.mean((stage - y) ** 2) for stage in stages] == pytest.approx(
         [one.squared_error for one in model.rounds_]
     )
@@ -229,21 +229,21 @@ def test_what_is_wrong_in_one_of_few_groups_is_found_by_few_columns():
 
 def test_every_kind_of_table():
     X, p, y = rows(200, 3)
-    linear = BoostedRecalibrator(LinearRound(), n_folds=2)
-    expected = linear.fit(X, y, p).predict(X, p)
+    linear = BoostedRecalibrator(LinearRound(), cv=2)
+    expected = linear.fit(X, y, p).predict_proba(X, p)
     for frame in (pd.DataFrame(X, columns=list("abc")), pl.DataFrame(X, schema=list("abc"))):
         model = linear.fit(frame, y, p)
-        assert (model.predict(frame, p) == expected).all()
+        assert (model.predict_proba(frame, p) == expected).all()
         assert model.feature_names_in_.tolist() == list("abc")
         with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
-            model.predict(pd.DataFrame(X, columns=list("bac")), p)
-    sparse = linear.fit(csr_matrix(X), y, p).predict(csr_matrix(X), p)
+            model.predict_proba(pd.DataFrame(X, columns=list("bac")), p)
+    sparse = linear.fit(csr_matrix(X), y, p).predict_proba(csr_matrix(X), p)
     assert sparse == pytest.approx(expected, abs=0.05)
     alone = linear.fit(X, y)
     assert alone.start_.kind == "none"
-    assert log_loss(alone.predict(X), y) < log_loss(np.full(200, y.mean()), y)
+    assert log_loss(alone.predict_proba(X), y) < log_loss(np.full(200, y.mean()), y)
     shares = linear.fit(X, 0.2 + 0.5 * y, p)
-    assert 0 < shares.predict(X, p).min() < shares.predict(X, p).max() < 1
+    assert 0 < shares.predict_proba(X, p).min() < shares.predict_proba(X, p).max() < 1
     frame = pl.DataFrame({"age": [40, 50], "job": ["cook", "smith"]})
     for texts in (frame, [[1, "cook"], [2, "smith"]]):
         with pytest.raises(
@@ -256,9 +256,9 @@ def test_every_kind_of_table():
 def test_other_regressors_with_weights_or_without(regressor):
     X, p, y = rows(500, 5)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    model = BoostedRecalibrator(regressor, n_folds=2).fit(X, y, p)
+    model = BoostedRecalibrator(regressor, cv=2).fit(X, y, p)
     assert model.n_kept_ >= 1
-    assert log_loss(model.predict(X, p), y) < log_loss(p, y)
+    assert log_loss(model.predict_proba(X, p), y) < log_loss(p, y)
 
 
 def test_weights():
@@ -266,14 +266,14 @@ def test_weights():
     weights = np.random.default_rng(0).integers(0, 4, 300)
     rows_of = np.repeat(np.arange(300), weights)
     plain = BoostedRecalibrator.as_in_paper(LinearRegression(), 0.02)
-    weighted = plain.fit(X, y, p, sample_weight=weights).predict(X, p)
-    assert (plain.fit(X[rows_of], y[rows_of], p[rows_of]).predict(X, p) == weighted).all()
-    ones = BoostedRecalibrator(n_folds=2).fit(X, y, p, np.ones(300)).predict(X, p)
-    assert (ones == BoostedRecalibrator(n_folds=2).fit(X, y, p).predict(X, p)).all()
+    weighted = plain.fit(X, y, p, sample_weight=weights).predict_proba(X, p)
+    assert (plain.fit(X[rows_of], y[rows_of], p[rows_of]).predict_proba(X, p) == weighted).all()
+    ones = BoostedRecalibrator(cv=2).fit(X, y, p, np.ones(300)).predict_proba(X, p)
+    assert (ones == BoostedRecalibrator(cv=2).fit(X, y, p).predict_proba(X, p)).all()
     # rows without weight are not looked at
     wrong = np.where(np.arange(300) < 150, 1 - y, y)
-    half = BoostedRecalibrator(n_folds=2).fit(X, wrong, p, np.arange(300) >= 150).predict(X, p)
-    assert (half == BoostedRecalibrator(n_folds=2).fit(X[150:], y[150:], p[150:]).predict(X, p)).all()
+    half = BoostedRecalibrator(cv=2).fit(X, wrong, p, np.arange(300) >= 150).predict_proba(X, p)
+    assert (half == BoostedRecalibrator(cv=2).fit(X[150:], y[150:], p[150:]).predict_proba(X, p)).all()
     with pytest.raises(ValueError, match="must be whole numbers with level sets, got 0"):
         plain.fit(X, y, p, np.full(300, 0.5))
     with pytest.raises(
@@ -286,16 +286,18 @@ def test_weights():
 
 def test_rounds_are_linear_first_and_then_trees():
     X, p, y = rows(3000, 8)
-    model = BoostedRecalibrator(n_folds=3).fit(X, y, p)
+    model = BoostedRecalibrator(cv=3).fit(X, y, p)
     kinds = [type(one).__name__ for one in model._kept]
     assert kinds == sorted(kinds, key=["LinearRound", "DecisionTreeRegressor"].index)
     assert len(set(kinds)) == 2  # a slope with age, and its step at 60
     assert len(model.held_out_) == model.n_rounds_ + 1 <= model.max_rounds_ + 1 == 121
     # missing values, and features far from those that were fitted
     Z = np.where(np.arange(X.size).reshape(X.shape) % 7 == 0, np.nan, X)
-    assert np.isfinite(BoostedRecalibrator(n_folds=3).fit(Z, y, p).predict(Z, p)).all()
+    assert np.isfinite(BoostedRecalibrator(cv=3).fit(Z, y, p).predict_proba(Z, p)).all()
     far = np.where(np.arange(3) == 1, 1e12, X)
-    assert (model.predict(far, p) == model.predict(np.where(np.arange(3) == 1, X[:, 1].max(), X), p)).all()
+    assert (
+        model.predict_proba(far, p) == model.predict_proba(np.where(np.arange(3) == 1, X[:, 1].max(), X), p)
+    ).all()
 
 
 def test_of_many_rows_some_are_fitted(monkeypatch):
@@ -303,9 +305,9 @@ def test_of_many_rows_some_are_fitted(monkeypatch):
     monkeypatch.setattr("onlinecal.recalibration.boosted.MOST_FITTED_ROWS", 400)
     some = np.sort(np.random.default_rng(3).choice(600, 400, replace=False))
     weights = np.where(np.arange(600) % 2, 1.0, 2.0)
-    model = BoostedRecalibrator(n_folds=2, seed=3).fit(X, y, p, weights)
+    model = BoostedRecalibrator(cv=2, random_state=3).fit(X, y, p, weights)
     assert model.held_out_ == pytest.approx(
-        BoostedRecalibrator(n_folds=2, seed=3).fit(X[some], y[some], p[some], weights[some]).held_out_
+        BoostedRecalibrator(cv=2, random_state=3).fit(X[some], y[some], p[some], weights[some]).held_out_
     )
 
 

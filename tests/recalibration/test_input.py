@@ -32,15 +32,15 @@ TABLES = [TemperatureScaling, LpRecalibrator, DecisionRecalibrator]
 NAMES = np.where(y == 1, "yes", "no")
 
 OF_TABLES = [
-    (100 * P, y, r"P must lie in \[0, 1\], got 90.0 at row 0, class 0: are they percent\? divide by 100"),
+    (100 * P, y, r"X must lie in \[0, 1\], got 90.0 at row 0, class 0: are they percent\? divide by 100"),
     (np.log(P), y, "got -0.10.* at row 0, class 0: are they scores or log odds"),
     ([[0.5, 0.5], [None, 1.0]] * 20, y, "got None at row 1, class 0: leave the row out"),
     ([["0.5", "0.5"]] * 40, y, "got '0.5' at row 0, class 0: turn texts into numbers first"),
-    ("p.csv", y, "P must be a table, got the text 'p.csv': read a file first"),
+    ("p.csv", y, "X must be a table, got the text 'p.csv': read a file first"),
     ({"no": 1 - p, "yes": p}, y, r"got a dict with the keys \['no', 'yes'\]: give pandas.DataFrame"),
     (p, y, r"got shape \(40,\): for two classes give numpy.column_stack\(\[1 - P, P\]\)"),
-    (y, P, "P must be a table and y a column, got them the other way round"),
-    (P, NAMES, "got 'no' at row 0: name the columns of P with classes=, or give P as a data frame"),
+    (y, P, "X must be a table and y a column, got them the other way round"),
+    (P, NAMES, "got 'no' at row 0: name the columns of X with classes=, or give X as a data frame"),
     (P, 2 * y - 1, r"got -1 at row 0: for -1 and 1 give \(y \+ 1\) // 2"),
     (P, y + 1, r"got 2 at row 1: are they counted from 1\?"),
     (P, [0, None, 1, 1] * 10, "got None at row 1: leave the row out"),
@@ -109,11 +109,13 @@ def test_names_frames_and_one_hot_tables_are_as_good_as_numbers(number):
         (p[:, None], y == 1),
     ):
         model = GroupRecalibrator.as_in_paper(0.01).fit(forecasts, outcomes, groups)
-        assert np.array_equal(model.predict(forecasts, groups), alone.predict(p, groups))
+        after, expected = model.predict_proba(forecasts, groups), alone.predict_proba(p, groups)
+        assert after.shape == (np.shape(forecasts) if forecasts is named or forecasts is P else (40,))
+        assert np.array_equal(after[:, 1] if after.ndim == 2 else after, expected)
         assert str(model.report(forecasts, outcomes, groups)) == str(alone.report(p, y, groups))
     turned = frames(P, ["yes", "no"])[number]
-    with pytest.raises(ValueError, match=r"p must have the columns \['no', 'yes'\] of fit, got \['yes'"):
-        GroupRecalibrator().fit(named, NAMES, groups).predict(turned, groups)
+    with pytest.raises(ValueError, match=r"X must have the columns \['no', 'yes'\] of fit, got \['yes'"):
+        GroupRecalibrator().fit(named, NAMES, groups).predict_proba(turned, groups)
 
 
 def test_tables_groups_and_features_of_other_rows_are_refused():
@@ -124,7 +126,7 @@ def test_tables_groups_and_features_of_other_rows_are_refused():
         *(lambda kind=kind: kind().fit(table, shuffled) for kind in TABLES),
         lambda: GroupRecalibrator().fit(forecasts, shuffled, GROUPS),
         lambda: GroupRecalibrator().fit(forecasts, y, elsewhere),
-        lambda: model.predict(forecasts, elsewhere),
+        lambda: model.predict_proba(forecasts, elsewhere),
         lambda: BoostedRecalibrator().fit(elsewhere, pd.Series(y)),
         lambda: multicalibration_error(forecasts, y, elsewhere),
         lambda: multicalibration_report(forecasts, y, elsewhere),
@@ -149,7 +151,7 @@ WEIGHTED = {
 }
 CHOSEN = {
     "lp, folds": LpRecalibrator(),
-    "decision, folds": DecisionRecalibrator(n_actions=2, max_rounds=2, n_folds=2),
+    "decision, folds": DecisionRecalibrator(n_actions=2, max_rounds=2, cv=2),
 }
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
@@ -198,7 +200,7 @@ def sure_source(n):
 MODELS = {
     "decision": DecisionRecalibrator(n_actions=2),
     "decision, full steps": DecisionRecalibrator(
-        n_actions=3, epsilon=0.1, start="none", step="full", n_folds=0, keep=0
+        n_actions=3, epsilon=0.1, start="none", step="full", cv=0, keep=0
     ),
     "lp": LpRecalibrator.as_in_paper(n_levels=3, tolerance=0.002, within="shift"),
     "temperature": TemperatureScaling(),

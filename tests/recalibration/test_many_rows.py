@@ -180,7 +180,7 @@ def test_rounds_that_search_some_rows_take_what_they_promise_off_all(
     assert 0 < model.n_rounds_ <= 2 / epsilon**2
     falls = -np.diff(model.history_["squared_error"])
     assert (falls >= model.history_["error"][:-1] ** 2 - 1e-12).all()
-    left = decision_calibration_error(model.predict_proba(table), labels, n_actions, seed=1)
+    left = decision_calibration_error(model.predict_proba(table), labels, n_actions, random_state=1)
     assert left <= room * epsilon < decision_calibration_error(table, labels, n_actions)
 
 
@@ -193,6 +193,6 @@ def test_of_many_rows_one_fold_says_how_many_patches_groups_need(monkeypatch):
     monkeypatch.setattr(starts, "MOST_FOLDED_GROUP_ROWS", 1000)
     (inside, held, _), *others = starts.fold_parts(EventRows(p, y, members, np.ones(6000)), 3, 0)
     assert (len(inside.p), len(held.p), others) == (4000, 2000, [])
-    found = event_costs(GroupRecalibrator().fit(p, y, members).predict(p, members), y).mean()
+    found = event_costs(GroupRecalibrator().fit(p, y, members).predict_proba(p, members), y).mean()
     raw, best = event_costs(p, y).mean(), event_costs(truth, y).mean()
     assert found - best < 0.2 * (raw - best)

@@ -43,7 +43,7 @@ def log_loss(table, labels):
 
 def models(**parameters):
     yield LpRecalibrator(n_levels=2, **parameters)
-    yield DecisionRecalibrator(n_actions=2, max_rounds=3, n_folds=2, **parameters)
+    yield DecisionRecalibrator(n_actions=2, max_rounds=3, cv=2, **parameters)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_auto_starts_with_the_simplest_map_that_is_as_good_as_any(best):
     for n, pull in ((400, TEMPERATURE_PULL), (600, 0.0)) if best == "dirichlet" else ():
         assert LpRecalibrator(share=0).fit(*skewed(n, 1, "dirichlet")).start_.pull == pull
     assert LpRecalibrator().fit(table[:9], labels[:9]).start_ is None
-    assert LpRecalibrator(n_folds=0).fit(table, labels).start_name_ in ("temperature", "none")
+    assert LpRecalibrator(cv=0).fit(table, labels).start_name_ in ("temperature", "none")
 
 
 def test_a_pulled_map_is_taken_exactly_where_it_is_ahead_by_two_and_a_half_standard_errors():
@@ -238,7 +238,7 @@ def test_limited_rows_are_the_nearest_within_their_limits(keep, limit):
 @pytest.mark.parametrize("start", STARTS)
 def test_saved_decision_recalibrators_map_to_the_same_bits_with_every_start(start, tmp_path):
     table, labels = source(200)
-    model = DecisionRecalibrator(n_actions=2, start=start, max_rounds=2, n_folds=2).fit(table, labels)
+    model = DecisionRecalibrator(n_actions=2, start=start, max_rounds=2, cv=2).fit(table, labels)
     model.save(tmp_path / "model.npz")
     back = DecisionRecalibrator.load(tmp_path / "model.npz")
     assert np.array_equal(back.predict_proba(table), model.predict_proba(table))
@@ -247,8 +247,8 @@ def test_saved_decision_recalibrators_map_to_the_same_bits_with_every_start(star
 
 def test_decisions_that_do_not_depend_on_the_share_have_mixed_gaps():
     table, labels = source(300)
-    model = DecisionRecalibrator(n_actions=2, share=0.5, max_rounds=4, n_folds=0, keep=0).fit(table, labels)
-    whole = DecisionRecalibrator(n_actions=2, share=1.0, max_rounds=4, n_folds=0, keep=0).fit(table, labels)
+    model = DecisionRecalibrator(n_actions=2, share=0.5, max_rounds=4, cv=0, keep=0).fit(table, labels)
+    whole = DecisionRecalibrator(n_actions=2, share=1.0, max_rounds=4, cv=0, keep=0).fit(table, labels)
     begun, corrected = started(model.start_, table), whole.predict_proba(table)
     for loss in gaussian_losses(2, 4, 20):
         decisions = (begun @ loss.T).argmin(axis=1)

@@ -46,11 +46,11 @@ def of_classifier(model, p, y, X, w):
 
 ASKED = {
     of_table: lambda model, p, X: model.predict_proba(np.column_stack([1 - p, p]))[:, 1],
-    of_groups: lambda model, p, X: model.predict(p, X > 0.5),
-    of_features: lambda model, p, X: model.predict(X, initial=p),
+    of_groups: lambda model, p, X: model.predict_proba(p, X > 0.5),
+    of_features: lambda model, p, X: model.predict_proba(X, initial=p),
     of_classifier: lambda model, p, X: model.predict_proba(np.column_stack([p, X]))[:, 1],
 }
-OTHERS = {GroupRecalibrator: (of_groups, {}), BoostedRecalibrator: (of_features, {"n_folds": 3})}
+OTHERS = {GroupRecalibrator: (of_groups, {}), BoostedRecalibrator: (of_features, {"cv": 3})}
 
 
 def everyone():
@@ -64,11 +64,11 @@ def everyone():
             yield kind(**settings), fit
     yield LpRecalibrator(start="dirichlet"), of_table
     yield LpRecalibrator(start="none", n_levels=10, p=1.5), of_table
-    yield DecisionRecalibrator(partition="hard", step="full", n_folds=3), of_table
+    yield DecisionRecalibrator(partition="hard", step="full", cv=3), of_table
     for patch in ("value", "shift", "unrounded", "unrounded shift"):
         yield GroupRecalibrator(patch=patch), of_groups
     yield GroupRecalibrator(patch="value", validation_fraction=0.3), of_groups
-    yield BoostedRecalibrator(KNeighborsRegressor(), n_folds=2), of_features
+    yield BoostedRecalibrator(KNeighborsRegressor(), cv=2), of_features
     tree = DecisionTreeRegressor(max_depth=3, random_state=0)
     yield BoostedRecalibrator(tree, step="level sets", validation_fraction=0.3, min_rows=5), of_features
     yield RecalibratedClassifierCV(LogisticRegression(), cv=3), of_classifier

@@ -123,8 +123,8 @@ def fitted(recalibrator: Callable[[], Any]) -> Callable[..., Any]:
 
 
 def of_groups(p: Any, y: Any, groups: Any, sample_weight: Any) -> Any:
-    model = GroupRecalibrator(n_folds=2).fit(p, y, groups, sample_weight)
-    return model.predict(p, groups)
+    model = GroupRecalibrator(cv=2).fit(p, y, groups, sample_weight)
+    return model.predict_proba(p, groups)
 
 
 def updated(kind: type) -> Callable[..., Any]:
@@ -535,7 +535,7 @@ def test_ids_that_have_become_floats_are_refused_and_long_ones_are_told_apart(na
     ids=["lists", "structures", "objects of polars", "two of one name"],
 )
 def test_categories_that_cannot_be_told_apart_are_refused(groups):
-    told = refusal(lambda: GroupRecalibrator(n_folds=2).fit(FORECASTS, OUTCOMES, groups))
+    told = refusal(lambda: GroupRecalibrator(cv=2).fit(FORECASTS, OUTCOMES, groups))
     assert re.match("groups must h.* 'g'", told)
 
 
@@ -543,13 +543,13 @@ def test_two_columns_of_one_name_are_refused_by_name():
     table = pd.DataFrame(TABLE[:, :2] / TABLE[:, :2].sum(axis=1, keepdims=True), columns=["a", "a"])
     for fit in (TemperatureScaling().fit, LpRecalibrator().fit):
         told = refusal(lambda fit=fit: fit(table, OUTCOMES))
-        assert told == "P must have different names, got two columns 'a'"
+        assert told == "X must have different names, got two columns 'a'"
 
 
 def test_features_whose_names_are_numbers_are_those_of_an_array():
     features = np.column_stack([FORECASTS, FORECASTS**2])
     answers = [
-        BoostedRecalibrator(n_folds=2).fit(X, OUTCOMES).predict(X)
+        BoostedRecalibrator(cv=2).fit(X, OUTCOMES).predict_proba(X)
         for X in (features, pd.DataFrame(features), pd.DataFrame(features).convert_dtypes())
     ]
     assert answers[0].tolist() == answers[1].tolist() == answers[2].tolist()

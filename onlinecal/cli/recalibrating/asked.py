@@ -118,7 +118,7 @@ Estimator = TypeVar("Estimator")
 
 def made(kind: Callable[..., Estimator], asked: Request, **more: Any) -> Estimator:
     """An unfitted estimator with the request's settings and `more`; ValueError for an unknown setting."""
-    more["seed"] = asked.seed
+    more["random_state"] = asked.seed
     known = [name for name in signature(kind).parameters if name not in more]
     for name in asked.values:
         if name not in known:

@@ -167,7 +167,7 @@ def lp_findings(run: Run) -> Findings:
         after = run.mapped[part.name][name]
         return {
             f"Err_{order}, {n_levels} levels": lp_calibration_error(after, part.settled, p, n_bins=n_levels),
-            f"Err_{order} by chance alone": chance_error(after, p, n_levels, model.seed),
+            f"Err_{order} by chance alone": chance_error(after, p, n_levels, model.random_state),
         }
 
     part = run.shown
@@ -395,7 +395,7 @@ def violations_by_patches(run: Run) -> pl.DataFrame:
     stops, rows = stops_until(run.model.n_patches_, N_PATCH_STOPS), []
     for part in run.parts:
         forecasts, groups = run.view(part)
-        stages = run.model.staged_predict(forecasts, groups, stops)
+        stages = run.model.staged_predict_proba(forecasts, groups, stops)
         for stop, p in zip(stops, stages, strict=True):
             worst = report_of(run.model, part, groups, p).worst
             row = {"part": part.name, "patches": stop, "worst": worst.violation, "chance": worst.noise}
@@ -485,7 +485,7 @@ def squared_errors_by_round(run: Run) -> pl.DataFrame:
     return pl.DataFrame(
         {"part": part.name, "round": number, "squared_error": brier_score(p, part.settled) / len(part)}
         for part in run.parts
-        for number, p in enumerate(run.model.staged_predict(*run.view(part)))
+        for number, p in enumerate(run.model.staged_predict_proba(*run.view(part)))
     )
 
 

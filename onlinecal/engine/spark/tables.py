@@ -290,13 +290,17 @@ def recalibrated(
 
     def answer(frame: Any) -> Floats:
         if is_grouped:
-            return recalibrator.predict(frame[columns].to_numpy(), frame.drop(columns=columns))
+            return recalibrator.predict_proba(frame[columns].to_numpy(), frame.drop(columns=columns))
         start = frame.pop(INITIAL).to_numpy() if INITIAL in frame else None
         if isinstance(columns, str) and not is_boosted:
             return recalibrator.predict_proba(np.stack(frame[columns]))
         # names for what was fitted without would be warned of
         features = frame if hasattr(recalibrator, "feature_names_in_") else frame.to_numpy()
-        return recalibrator.predict(features, start) if is_boosted else recalibrator.predict_proba(features)
+        return (
+            recalibrator.predict_proba(features, start)
+            if is_boosted
+            else recalibrator.predict_proba(features)
+        )
 
     one_a_row = is_grouped or is_boosted
     spread = [] if one_a_row or isinstance(columns, str) else [f"{into}_{name}" for name in columns]

@@ -426,7 +426,7 @@ def decision_calibration_error(
     n_actions: int,
     *,
     partition: PartitionKind = "soft",
-    seed: int = 0,
+    random_state: int = 0,
 ) -> float:
     """The largest gap that any decision maker with this many actions can have.
 
@@ -445,7 +445,7 @@ def decision_calibration_error(
         "soft": b_a is the softmax of the scores; gradients are climbed from several starts. "hard": the
         largest score wins; the ends of the climbs are rounded and improved, which takes longer and finds
         more. Both have the same supremum.
-    seed
+    random_state
         Of the starts.
 
     Returns
@@ -477,4 +477,4 @@ def decision_calibration_error(
     residual = residuals(table, numbers)
     if table.shape[1] == 2:
         return cut_intervals(table, residual, n_actions)[0]
-    return search(table, residual, n_actions, partition == "hard", np.random.default_rng(seed)).error
+    return search(table, residual, n_actions, partition == "hard", np.random.default_rng(random_state)).error

@@ -277,7 +277,7 @@ def lp_calibration_interval(
     method: IntervalMethod = "normal",
     confidence: float = 0.95,
     n_resamples: int = 1000,
-    seed: int = 0,
+    random_state: int = 0,
     sample_weight: ArrayLike | None = None,
 ) -> Interval:
     """A confidence interval for the l_p calibration error of the source that the rows were drawn from.
@@ -294,8 +294,8 @@ def lp_calibration_interval(
         "proven": holds for every source and any number of rows. It is wide, about 4 sqrt(1/n) for p = 2.
     confidence
         How often the interval is to hold the truth, between 0 and 1.
-    n_resamples, seed
-        Draws of "normal" for its lower end; the same seed gives the same interval.
+    n_resamples, random_state
+        Draws of "normal" for its lower end; the same random_state gives the same interval.
     sample_weight
         How much each row counts, shape (n,), at least 0; None: all the same. Only the proportions of weights
         matter: a row that counts twice is no second row, which would make the interval narrower. Rows of
@@ -364,7 +364,9 @@ def lp_calibration_interval(
         return Interval(max(0.0, error - spread - above), min(2.0 ** (1.0 / p), error + spread))
     noise, step = Noise.of(table, sets), 2.0 ** (1.0 / p) / (2.0 * rows)
     upper = error + NormalDist().inv_cdf(1.0 - missed / 2.0) * noise.largest(p) + step
-    lower = noise.least(biases, error - step, p, missed / 2.0, n_resamples, seed) if error > step else 0.0
+    lower = (
+        noise.least(biases, error - step, p, missed / 2.0, n_resamples, random_state) if error > step else 0.0
+    )
     return Interval(lower, min(2.0 ** (1.0 / p), upper))
 
 

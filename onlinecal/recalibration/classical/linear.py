@@ -311,17 +311,17 @@ class DirichletCalibration(ProbabilityRecalibrator):
 
 
 class ChosenDirichlet(DirichletCalibration):
-    """Dirichlet calibration that chooses its off-diagonal penalty on three folds, dealt by the seed.
+    """Dirichlet calibration that chooses its off-diagonal penalty on three folds, dealt by random_state.
 
     A fitted map has the penalty that was taken as `off_diagonal_`.
     """
 
-    def __init__(self, seed: int = 0, classes: Sequence[Hashable] | None = None) -> None:
+    def __init__(self, random_state: int = 0, classes: Sequence[Hashable] | None = None) -> None:
         super().__init__(classes=classes)
-        self.seed = seed
+        self.random_state = random_state
 
     def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
-        self.off_diagonal_ = best_penalty(table, labels, weights, self.seed)
+        self.off_diagonal_ = best_penalty(table, labels, weights, self.random_state)
         chosen = DirichletCalibration(off_diagonal=self.off_diagonal_)._fit_checked(table, labels, weights)
         self.coef_, self.intercept_ = chosen.coef_, chosen.intercept_
 
@@ -380,7 +380,7 @@ class AveragedCalibration(ProbabilityRecalibrator):
         and isotonic regression per class.
     classes
         The labels that the columns stand for; None: 0..C-1.
-    n_folds
+    cv
         The number of folds that choose the shares, on at most 20,000 rows, drawn at random. Rows are dealt in
         the order of their probabilities, and equal rows go to the same fold, except for forecasts of few
         values (docs/recalibrate.md). Shares are equal with 0 folds, with fewer than 30 rows a class, and with
@@ -410,16 +410,16 @@ class AveragedCalibration(ProbabilityRecalibrator):
         recalibrators: Sequence[ProbabilityRecalibrator] | None = None,
         *,
         classes: Sequence[Hashable] | None = None,
-        n_folds: int = 5,
+        cv: int = 5,
     ) -> None:
         self.recalibrators = recalibrators
         self.classes = classes
-        self.n_folds = n_folds
+        self.cv = cv
 
     def _check_parameters(self) -> None:
-        self.n_folds = check_count(self.n_folds, "n_folds", least=0)
-        if self.n_folds == 1:
-            raise ValueError("n_folds must be 0 or at least 2, got 1")
+        self.cv = check_count(self.cv, "cv", least=0)
+        if self.cv == 1:
+            raise ValueError("cv must be 0 or at least 2, got 1")
         if self.recalibrators is None:
             return
         parts = list(self.recalibrators) if isinstance(self.recalibrators, Iterable) else [self.recalibrators]
@@ -443,7 +443,7 @@ class AveragedCalibration(ProbabilityRecalibrator):
         self, chosen: Sequence[ProbabilityRecalibrator], table: Floats, labels: Ints, weights: Floats
     ) -> Floats:
         equal = np.full(len(chosen), 1.0 / len(chosen))
-        if len(chosen) == 1 or not self.n_folds or weights.sum() < ROWS_A_CLASS * table.shape[1]:
+        if len(chosen) == 1 or not self.cv or weights.sum() < ROWS_A_CLASS * table.shape[1]:
             return equal
         if len(table) > MOST_CHOOSING_ROWS:
             rows = np.random.default_rng(0).choice(len(table), MOST_CHOOSING_ROWS, replace=False)
@@ -451,12 +451,12 @@ class AveragedCalibration(ProbabilityRecalibrator):
 
         def numbering(sets: Ints, first: Ints) -> Ints:
             # sets are dealt to folds in turn, in the order of their probabilities
-            return np.lexsort(np.round(table[first], DIGITS).T[::-1]).argsort() % self.n_folds
+            return np.lexsort(np.round(table[first], DIGITS).T[::-1]).argsort() % self.cv
 
         sets = same_rows(table, digits=DIGITS)
-        dealt = deal(sets, labels, weights, self.n_folds, numbering, 0)
-        warn_of(few_remarks(dealt, self.n_folds, "the shares are equal"), SampleSizeWarning)
-        if not tell_enough(dealt, self.n_folds):
+        dealt = deal(sets, labels, weights, self.cv, numbering, 0)
+        warn_of(few_remarks(dealt, self.cv, "the shares are equal"), SampleSizeWarning)
+        if not tell_enough(dealt, self.cv):
             return equal
         table, labels, weights = table[dealt.rows], labels[dealt.rows], dealt.weights
         label_probabilities = np.empty((len(chosen), len(table)))

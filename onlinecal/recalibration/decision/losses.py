@@ -29,10 +29,11 @@ REFRAIN_COSTS = tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())
 PRICES = (1.1, 1.5, 2.0, 4.0)
 
 
-def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, seed: int = 0) -> Floats:
+def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, random_state: int = 0) -> Floats:
     """Losses drawn from the standard normal distribution, shape (n_losses, K, C): the paper's experiments.
 
-    `n_losses` tables of K = `n_actions` rows and C = `n_classes` columns; the same `seed`, the same tables.
+    `n_losses` tables of K = `n_actions` rows and C = `n_classes` columns; the same `random_state`, the same
+    tables.
 
     Raises
     ------
@@ -41,7 +42,7 @@ def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, seed: i
     """
     sizes = {"n_losses": n_losses, "n_actions": n_actions, "n_classes": n_classes}
     shape = [check_count(size, name) for name, size in sizes.items()]
-    return np.random.default_rng(seed).standard_normal(shape)
+    return np.random.default_rng(random_state).standard_normal(shape)
 
 
 def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:

@@ -173,7 +173,7 @@ class CompressedPredictor:
     predictions: Floats
     masses: Floats
 
-    def predict_proba(self, P: ArrayLike) -> Floats:
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """The forecast of each row's action, shape (n, C); at most K values.
 
         Rows whose action was not seen when the means were taken are kept as they are. The rows are
@@ -184,7 +184,7 @@ class CompressedPredictor:
         ValueError
             A bad table.
         """
-        table = check_probability_rows(P, "P")
+        table = check_probability_rows(X, "X")
         decisions = bayes_decisions(table, self.loss)
         known = self.masses[decisions] > 0.0
         return np.where(known[:, None], self.predictions[decisions], table)
@@ -214,19 +214,20 @@ class DecisionRecalibrator(StartedRecalibrator):
     max_rounds
         The most rounds. None: K / epsilon^2, which the paper proves to be enough, or 32 with folds if that is
         less.
-    seed
-        The seed of searches, folds and halves.
+    random_state
+        A whole number from 0, from which searches, folds and halves are drawn.
     start, share, keep, limit, classes
         As in `LpRecalibrator`; share=None is 1 without folds.
     step
         "shrunk": the mean is corrected first. Each later round chooses its partition on a random half of the
         rows and steps half as far as the full correction, less the part that the other half shows to be
         noise. "full": the paper's step.
-    n_folds
-        At least 2: held-out rows choose the number of rounds. It is the one with the smallest gap (root mean
-        square, of 200 random decision makers or the given ones) among those whose held-out squared error has
-        not risen; then all rows are fitted. With more than 50,000 rows one fold is held out, and with more
-        than 500,000 one fold of a random sample of 500,000. 0: no rows are held out.
+    cv
+        The number of folds. At least 2: held-out rows choose the number of rounds. It is the one with the
+        smallest gap (root mean square, of 200 random decision makers or the given ones) among those whose
+        held-out squared error has not risen; then all rows are fitted. With more than 50,000 rows one fold is
+        held out, and with more than 500,000 one fold of a random sample of 500,000. 0: no rows are held
+        out.
     warm_start
         True: `fit` keeps the rounds of the fit before it and adds to them, if there are as many columns.
     floor
@@ -262,9 +263,9 @@ class DecisionRecalibrator(StartedRecalibrator):
     -----
     `DecisionRecalibrator.as_in_paper(...)` is the plain algorithm. On the fitted rows the squared error of
     the corrected rows, before floors, never rises from round to round; with full steps each round lowers it
-    by at least epsilon^2, so there are at most 2/epsilon^2 <= K/epsilon^2 of them. The same rows and seed
-    give the same model to the last bit on every processor, but for the starts "beta", and "dirichlet" of
-    more than 20 classes.
+    by at least epsilon^2, so there are at most 2/epsilon^2 <= K/epsilon^2 of them. The same rows and
+    `random_state` give the same model to the last bit on every processor, but for the starts "beta", and
+    "dirichlet" of more than 20 classes.
     docs/theory-tables.md has the proofs, docs/recalibrate-decisions.md what the defaults were measured to
     do. With weights all of this holds for weighted averages.
 
@@ -303,10 +304,10 @@ class DecisionRecalibrator(StartedRecalibrator):
         partition: PartitionKind = "soft",
         losses: ArrayLike | None = None,
         max_rounds: int | None = None,
-        seed: int = 0,
+        random_state: int = 0,
         start: Start = "auto",
         step: StepSize = "shrunk",
-        n_folds: int = 5,
+        cv: int = 5,
         warm_start: bool = False,
         classes: Sequence[Hashable] | None = None,
         floor: bool = True,
@@ -319,10 +320,10 @@ class DecisionRecalibrator(StartedRecalibrator):
         self.partition = partition
         self.losses = losses
         self.max_rounds = max_rounds
-        self.seed = seed
+        self.random_state = random_state
         self.start = start
         self.step = step
-        self.n_folds = n_folds
+        self.cv = cv
         self.warm_start = warm_start
         self.classes = classes
         self.floor = floor
@@ -340,7 +341,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         of norms at most epsilon, for r_1 + ... + r_K <= sqrt(K (r_1^2 + ... + r_K^2)). The paper's can go on
         where this one ends: as when no sum of norms is above epsilon, but one region has most of it.
         """
-        plain = {"start": "none", "step": "full", "n_folds": 0, "floor": False, "share": 1.0}
+        plain = {"start": "none", "step": "full", "cv": 0, "floor": False, "share": 1.0}
         plain |= {"keep": 0.0, "limit": np.inf}
         return cls(n_actions=n_actions, epsilon=epsilon, **{**plain, **parameters})
 
@@ -359,9 +360,9 @@ class DecisionRecalibrator(StartedRecalibrator):
         table, labels, weights = merged_rows(as_doubles(table), labels, weights)
         k, n_rows = table.shape[1], total_of(weights)
         losses = None if self.losses is None else check_losses(self.losses, k)
-        if n_rows < 2 * max(self.n_folds, 1):
+        if n_rows < 2 * max(self.cv, 1):
             remark = "" if (weights == 1.0).all() else " (the sum of the weights)"
-            raise ValueError(f"P must have at least {2 * max(self.n_folds, 1)} rows, got {n_rows:g}{remark}")
+            raise ValueError(f"X must have at least {2 * max(self.cv, 1)} rows, got {n_rows:g}{remark}")
         least = least_probability(weights.sum(), k) if self.floor else 0.0
         find: Finder
         if losses is None:
@@ -385,7 +386,7 @@ class DecisionRecalibrator(StartedRecalibrator):
             else:
                 start, begun = fitted_start(model, table[rows], labels[rows], fitted_weights)
             *_, corrected = replay(begun, earlier)
-            length, seed = STEP_LENGTH if self.step == "shrunk" else None, [self.seed, 3, stream]
+            length, seed = STEP_LENGTH if self.step == "shrunk" else None, [self.random_state, 3, stream]
             return start, begun, Descent(corrected, labels[rows], find, length, seed, fitted_weights)
 
         folds: list[DescentFold] = []
@@ -414,7 +415,9 @@ class DecisionRecalibrator(StartedRecalibrator):
     def _watched(self, losses: Floats | None, k: int) -> Floats:
         """The decision makers whose gaps are measured on held-out rows: the given ones, or random ones."""
         shape = N_WATCHED, max(2, self.n_actions), k
-        return np.random.default_rng([self.seed, 1]).standard_normal(shape) if losses is None else losses
+        return (
+            np.random.default_rng([self.random_state, 1]).standard_normal(shape) if losses is None else losses
+        )
 
     def _most_rounds(self, losses: Floats | None) -> int:
         """An upper bound on the number of rounds, before held-out rows are asked."""
@@ -422,7 +425,7 @@ class DecisionRecalibrator(StartedRecalibrator):
             return self.max_rounds
         n_actions = max(2, self.n_actions if losses is None else losses.shape[1])
         proven = math.ceil(n_actions / self.epsilon**2)
-        return min(proven, MOST_CAUTIOUS_ROUNDS) if self.n_folds else proven
+        return min(proven, MOST_CAUTIOUS_ROUNDS) if self.cv else proven
 
     def _stages(self, table: Floats) -> Iterator[Floats]:
         begun = started(self.start_, table)
@@ -433,7 +436,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         *_, last = self._stages(table)
         return last
 
-    def staged_predict_proba(self, P: ArrayLike) -> Iterator[Floats]:
+    def staged_predict_proba(self, X: ArrayLike) -> Iterator[Floats]:
         """The probabilities at the start and after each round: n_rounds_ + 1 tables of shape (n, C).
 
         Raises
@@ -441,9 +444,9 @@ class DecisionRecalibrator(StartedRecalibrator):
         NotFittedError, ValueError
             As `predict_proba`.
         """
-        yield from self._stages(self._check_table(P))
+        yield from self._stages(self._check_table(X))
 
-    def compress(self, loss: ArrayLike, P: ArrayLike | None = None) -> CompressedPredictor:
+    def compress(self, loss: ArrayLike, X: ArrayLike | None = None) -> CompressedPredictor:
         """One forecast per action of a loss table (K, C), from recalibrated probabilities.
 
         Every decision is kept, and the forecasts are distribution calibrated as far as the probabilities are
@@ -453,7 +456,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         ----------
         loss
             Shape (K, C).
-        P
+        X
             Rows to average over, (n, C), as given to `predict_proba`; None: the fitted rows, which a saved
             model does not keep.
 
@@ -465,13 +468,13 @@ class DecisionRecalibrator(StartedRecalibrator):
             A bad loss or table; None for a model that was loaded.
         """
         check_is_fitted(self, "rounds_")
-        if P is not None:
-            table = self.predict_proba(P)
+        if X is not None:
+            table = self.predict_proba(X)
             weights = np.ones(len(table))
         elif hasattr(self, "_fitted"):
             table, weights = self._fitted
         else:
-            raise ValueError("P must be given: this model was loaded and has no fitted rows")
+            raise ValueError("X must be given: this model was loaded and has no fitted rows")
         if np.ndim(loss) != 2:
             raise ValueError(f"loss must be one table (actions, classes), got shape {np.shape(loss)}")
         costs = check_losses(loss, table.shape[1], "loss")[0]

@@ -49,6 +49,7 @@ from onlinecal.recalibration.groups.start import (
 from onlinecal.recalibration.probability_recalibrator import (
     event_column,
     event_rows,
+    in_shape_of,
     repeats,
     row_weights,
 )
@@ -71,7 +72,7 @@ MOST_FOLD_PATCHES = 500
 
 def plan_of(model: GroupRecalibrator, n_rows: float) -> PatchPlan:
     """The plan of a fit to this many rows: checked parameters, with defaults for those that are None."""
-    model.seed = check_count(model.seed, "seed", least=0)
+    model.random_state = check_count(model.random_state, "random_state", least=0)
     check_choice(model.patch, tuple(PATCH_KINDS), "patch")
     check_choice(model.target, TARGETS, "target")
     check_choice(model.start, EVENT_STARTS, "start")
@@ -92,16 +93,15 @@ def plan_of(model: GroupRecalibrator, n_rows: float) -> PatchPlan:
 
 
 def _folds(model: GroupRecalibrator, n_rows: float) -> int:
-    n_folds = model.n_folds
+    n_folds = model.cv
     if n_folds is not None and n_folds != 0:
         if model.validation_fraction:
             raise ValueError(
-                f"n_folds must be None or 0 with validation_fraction={model.validation_fraction}, "
-                f"got {n_folds!r}"
+                f"cv must be None or 0 with validation_fraction={model.validation_fraction}, got {n_folds!r}"
             )
-        return check_count(n_folds, "n_folds", least=2)
+        return check_count(n_folds, "cv", least=2)
     if n_folds is not None:
-        check_count(n_folds, "n_folds", least=0)
+        check_count(n_folds, "cv", least=0)
     return 0 if n_folds == 0 or model.validation_fraction else default_folds(n_rows)
 
 
@@ -222,22 +222,22 @@ class GroupRecalibrator(BaseEstimator):
         mu(g) (E[f | g] - E[y | g])^2 <= alpha. For means, patch must be "log-odds" or "shift", since
         overlapping groups could undo each other's values for ever.
     predicates
-        Functions, or names and functions: each turns the `groups` of fit and predict, which may then be any
-        table, into one boolean a row.
+        Functions, or names and functions: each turns the `groups` of fit and predict_proba, which may then
+        be any table, into one boolean a row.
     min_mass
         Groups made of categories need at least this share of the rows, in (0, 1].
     validation_fraction
         The share of the rows to hold out instead of folds, in [0, 1): patches are made on the others, and
         those after the lowest loss on the held-out rows are taken back.
-    seed
+    random_state
         Chooses the held-out rows.
     start
         The map that patches start from: "none", "temperature", "platt", "beta" or "isotonic". It is taken
         only if it lowers the loss of held-out rows. "auto": the one of the first four with the least log
         loss; without folds none.
-    n_folds
-        None: 10, from 5,000 rows on 5 and from 200,000 on 3; with more than 10^6 rows only one of them is
-        held out. 0: nothing is held out, and every patch is made.
+    cv
+        The number of folds of held-out rows. None: 10, from 5,000 rows on 5 and from 200,000 on 3; with
+        more than 10^6 rows only one of them is held out. 0: nothing is held out, and every patch is made.
     shrinkage
         Log-odds patches step as if each cell had this much more variance, the sum of f (1 - f): the fewer
         rows a cell has, the shorter is its step. None: 50; without folds 0.
@@ -275,7 +275,7 @@ class GroupRecalibrator(BaseEstimator):
     >>> truth = np.where(left, 0.3, 0.7)
     >>> y, p = rng.random(10_000) < truth, np.full(10_000, 0.5)
     >>> groups = np.column_stack([left, ~left])
-    >>> GroupRecalibrator().fit(p, y, groups).predict([0.5, 0.5], [[1, 0], [0, 1]]).round(1)
+    >>> GroupRecalibrator().fit(p, y, groups).predict_proba([0.5, 0.5], [[1, 0], [0, 1]]).round(1)
     array([0.3, 0.7])
 
     References
@@ -295,9 +295,9 @@ class GroupRecalibrator(BaseEstimator):
         predicates: Predicates = None,
         min_mass: float = 0.02,
         validation_fraction: float = 0.0,
-        seed: int = 0,
+        random_state: int = 0,
         start: EventStart = "auto",
-        n_folds: int | None = None,
+        cv: int | None = None,
         shrinkage: float | None = None,
         floor: bool = True,
     ) -> None:
@@ -308,9 +308,9 @@ class GroupRecalibrator(BaseEstimator):
         self.predicates = predicates
         self.min_mass = min_mass
         self.validation_fraction = validation_fraction
-        self.seed = seed
+        self.random_state = random_state
         self.start = start
-        self.n_folds = n_folds
+        self.cv = cv
         self.shrinkage = shrinkage
         self.floor = floor
 
@@ -320,16 +320,16 @@ class GroupRecalibrator(BaseEstimator):
 
         No start, no folds and no floor, unless they are given; parameters are those of the class.
         """
-        return cls(alpha=alpha, patch=patch, **{"start": "none", "n_folds": 0, "floor": False, **parameters})
+        return cls(alpha=alpha, patch=patch, **{"start": "none", "cv": 0, "floor": False, **parameters})
 
     def fit(
-        self, p: ArrayLike, y: ArrayLike, groups: Any, sample_weight: ArrayLike | None = None
+        self, X: ArrayLike, y: ArrayLike, groups: Any, sample_weight: ArrayLike | None = None
     ) -> GroupRecalibrator:
         """Learn the start and the patches.
 
         Parameters
         ----------
-        p
+        X
             The predictor's probabilities, shape (n,); or those of two classes, (n, 2), of which the second is
             the event.
         y
@@ -344,19 +344,19 @@ class GroupRecalibrator(BaseEstimator):
         Raises
         ------
         ValueError
-            For a bad parameter, and bad p, y, groups or sample_weight; the error names argument and value.
+            For a bad parameter, and bad X, y, groups or sample_weight; the error names argument and value.
 
         Warns
         -----
         LabelWarning
-            If y is always the same, or p is on the wrong side of 1/2 more often than by chance.
+            If y is always the same, or X is on the wrong side of 1/2 more often than by chance.
         """
-        check_same_index(p, groups, "p and groups")
-        forecasts, outcomes = event_rows(p, y)
-        weights = row_weights(sample_weight, len(forecasts), p, "p")
+        check_same_index(X, groups, "X and groups")
+        forecasts, outcomes = event_rows(X, y)
+        weights = row_weights(sample_weight, len(forecasts), X, "X")
         maker = GroupMaker(self.min_mass, self.predicates)
         members = maker.fit(groups, len(forecasts), None if sample_weight is None else weights).view(np.uint8)
-        warn_of(outcome_remarks(outcomes, forecasts, "y", "p"))
+        warn_of(outcome_remarks(outcomes, forecasts, "y", "X"))
         # kernels that count rows are given a row of weight w w times
         if self.patch != "log-odds":
             repeats(weights, f"patch={self.patch!r}")
@@ -365,8 +365,8 @@ class GroupRecalibrator(BaseEstimator):
         plan = plan_of(self, float(weights.sum()))
         if plan.n_folds or self.validation_fraction:
             rows = merged(rows)
-        self._maker, self._columns = maker, names_of(p)
-        fitted, aside = set_apart(rows, self.validation_fraction, self.seed)
+        self._maker, self._columns = maker, names_of(X)
+        fitted, aside = set_apart(rows, self.validation_fraction, self.random_state)
         self._learn(fitted, None if aside is None else self._copied(aside), plan)
         return self
 
@@ -379,7 +379,11 @@ class GroupRecalibrator(BaseEstimator):
         self._edge, self._least = ends_of(self, raw)
         self._limit = max(self._edge, self._least)
         rows = raw._replace(p=self._inside(raw.p))
-        parts = fold_parts(rows, plan.n_folds, self.seed, self.patch != "log-odds") if plan.n_folds else []
+        parts = (
+            fold_parts(rows, plan.n_folds, self.random_state, self.patch != "log-odds")
+            if plan.n_folds
+            else []
+        )
         raw, rows = self._copied(raw), self._copied(rows)
         choice = StartAndPatches("none" if plan.n_folds else plan.start, 0, None)
         if parts:
@@ -410,41 +414,42 @@ class GroupRecalibrator(BaseEstimator):
         after = PATCH_KINDS[self.patch].replay(p, members, self.history_[:n_patches], self.n_levels_)
         return away_from_ends(after, p, self._least) if self._least else after
 
-    def predict(self, p: ArrayLike, groups: Any) -> Floats:
-        """The recalibrated probabilities of other rows, shape (n,).
+    def predict_proba(self, X: ArrayLike, groups: Any) -> Floats:
+        """The recalibrated probabilities of other rows, in the shape of X.
 
-        `p` are probabilities of the same predictor, shape (n,); `groups` are as in `fit`. Raises ValueError
-        for bad p or groups, and NotFittedError before `fit`.
+        `X` are probabilities of the same predictor: of the event, shape (n,), or of two classes, (n, 2).
+        `groups` are as in `fit`. Raises ValueError for bad X or groups, and NotFittedError before `fit`.
         """
-        return self._patched(*self._started(p, groups))
+        return in_shape_of(X, self._patched(*self._started(X, groups)))
 
-    def staged_predict(
-        self, p: ArrayLike, groups: Any, stops: Iterable[int] | None = None
+    def staged_predict_proba(
+        self, X: ArrayLike, groups: Any, stops: Iterable[int] | None = None
     ) -> Iterator[Floats]:
-        """The probabilities after the start and after each patch: n_patches_ + 1 arrays of shape (n,).
+        """The probabilities after the start and after each patch: n_patches_ + 1 arrays in the shape of X.
 
-        `stops` gives other numbers of patches, each at most n_patches_. The rest is as in `predict`.
+        `stops` gives other numbers of patches, each at most n_patches_. The rest is as in `predict_proba`.
         """
-        started, members = self._started(p, groups)
+        started, members = self._started(X, groups)
         for stop in range(self.n_patches_ + 1) if stops is None else stops:
-            yield self._patched(started, members, check_count(stop, "stops", self.n_patches_, least=0))
+            number = check_count(stop, "stops", self.n_patches_, least=0)
+            yield in_shape_of(X, self._patched(started, members, number))
 
-    def _started(self, p: ArrayLike, groups: Any) -> tuple[Floats, Bytes]:
-        check_same_index(p, groups, "p and groups")
-        forecasts = event_column(p)
+    def _started(self, X: ArrayLike, groups: Any) -> tuple[Floats, Bytes]:
+        check_same_index(X, groups, "X and groups")
+        forecasts = event_column(X)
         members = self.members(groups, len(forecasts)).view(np.uint8)
-        if self._columns is not None and names_of(p) not in (None, self._columns):
-            raise ValueError(f"p must have the columns {self._columns} of fit, got {names_of(p)}")
+        if self._columns is not None and names_of(X) not in (None, self._columns):
+            raise ValueError(f"X must have the columns {self._columns} of fit, got {names_of(X)}")
         return self.start_(self._inside(forecasts), self._limit), members
 
     def members(self, groups: Any, n_rows: int) -> NDArray[np.bool_]:
-        """Which groups each of `n_rows` rows is in, shape (n, G); groups and errors are as in `predict`."""
+        """Which groups each of `n_rows` rows is in, shape (n, G); errors are as in `predict_proba`."""
         check_is_fitted(self, "history_")
         return self._maker.transform(groups, n_rows)
 
-    def report(self, p: ArrayLike, y: ArrayLike, groups: Any) -> GroupRepair:
-        """Group by group, how calibrated the probabilities p are and how calibrated `predict` makes them."""
-        started, members = self._started(p, groups)
+    def report(self, X: ArrayLike, y: ArrayLike, groups: Any) -> GroupRepair:
+        """Group by group, how calibrated probabilities X are, before and after recalibration."""
+        started, members = self._started(X, groups)
         m = self.n_levels_ or (REPORT_LEVELS if self.target == "means" else None)
         after = self._patched(started, members)
-        return repair_of(*event_rows(p, y), after, members, m, self.group_names_)
+        return repair_of(*event_rows(X, y), after, members, m, self.group_names_)

@@ -175,7 +175,7 @@ class OnlineLp:
         if settings.estimation == "pools":
             sizes = [needs.masses] + [rows for pool in needs.pools for rows in (pool.masses, pool.labels)]
             self._shares = [float(size) for size in np.cumsum(sizes) / sum(sizes)]
-        self.random = random.Random(settings.seed)
+        self.random = random.Random(settings.random_state)
         self.rounds = self.fits = 0
         self.map: LevelSetMap | None = None
         self.counts: deque[LevelSetCounts] = deque([self._new_counts()])
@@ -208,7 +208,7 @@ class OnlineLp:
         recalibrator: LpRecalibrator = clone(self.settings)
         recalibrator._settings_for(len(labels))
         recalibrator.classes_ = np.array(list(labels), dtype=object)
-        shift, seed = recalibrator.within_ == "shift", recalibrator.seed + self.fits
+        shift, seed = recalibrator.within_ == "shift", recalibrator.random_state + self.fits
         recalibrator._fit_statistics(
             statistics_of(windows, len(labels), recalibrator.beta_, shift, seed, recalibrator.delta)
         )

@@ -118,8 +118,8 @@ class LpRecalibrator(StartedRecalibrator):
         "plug-in": every estimate is made from all rows; the guarantee is proved by uniform convergence.
         "pools": each group size has separate pools of rows, with Laplace noise, as in the paper. That needs
         thousands of times as many rows for every beta in practical use, and takes no weights.
-    seed
-        The seed that deals rows to folds and pools, and draws the noise.
+    random_state
+        A whole number from 0: it deals rows to folds and pools, and draws the noise.
     within
         "shift": each level set starts from its mean forecast. Its rows are shifted by as much as the mean was
         corrected, and then projected; rows of other level sets are kept. So what the model knows inside a
@@ -149,7 +149,7 @@ class LpRecalibrator(StartedRecalibrator):
         No class is corrected by more than this factor, up or down; rows beyond that, or below `keep`, are
         projected on those within. None: with share=None the widest of 1.25, 1.5, 2, 3, 5, 20, 100 and 1000
         that allows the share; with a given share there is no limit, as with np.inf.
-    n_folds
+    cv
         The number of folds of held-out rows, which decide on share and limit; 0: no rows are held out. With
         more than 50,000 rows one of the folds decides, and with more than 500,000 one fold of a random sample
         of 500,000.
@@ -230,14 +230,14 @@ class LpRecalibrator(StartedRecalibrator):
         n_levels: int | None = N_LEVELS,
         tolerance: float | None = None,
         estimation: Estimation = "plug-in",
-        seed: int = 0,
+        random_state: int = 0,
         within: Within | None = None,
         classes: Sequence[Hashable] | None = None,
         start: Start = "auto",
         share: float | None = None,
         keep: float = 0.2,
         limit: float | None = None,
-        n_folds: int = 5,
+        cv: int = 5,
         least_rows: float = 3.0,
     ) -> None:
         self.p = p
@@ -246,14 +246,14 @@ class LpRecalibrator(StartedRecalibrator):
         self.n_levels = n_levels
         self.tolerance = tolerance
         self.estimation = estimation
-        self.seed = seed
+        self.random_state = random_state
         self.within = within
         self.classes = classes
         self.start = start
         self.share = share
         self.keep = keep
         self.limit = limit
-        self.n_folds = n_folds
+        self.cv = cv
         self.least_rows = least_rows
 
     @classmethod
@@ -262,7 +262,7 @@ class LpRecalibrator(StartedRecalibrator):
 
         The guarantees for the error are about this. Further parameters are those of the class.
         """
-        plain = {"start": "none", "share": 1.0, "keep": 0.0, "limit": math.inf, "n_folds": 0}
+        plain = {"start": "none", "share": 1.0, "keep": 0.0, "limit": math.inf, "cv": 0}
         plain |= {"n_levels": None, "within": "constant", "least_rows": 0.0}
         return cls(p=p, epsilon=epsilon, **{**plain, **parameters})
 
@@ -319,7 +319,7 @@ class LpRecalibrator(StartedRecalibrator):
         """The statistics of some rows after the start."""
         needs = self.sample_complexity_
         if self.estimation == "pools":
-            return pool_statistics(begun, labels, needs, self.delta, self.seed)
+            return pool_statistics(begun, labels, needs, self.delta, self.random_state)
         return plug_in_statistics(begun, labels, needs.n_levels, needs.beta, self.within_ == "shift", weights)
 
     def _run(self, statistics: Statistics) -> tuple[FinalGroups, LevelSetMap]:

@@ -153,8 +153,8 @@ ASKED = Request(Path("old.csv"), forecast="risk", outcome="defaulted")
     ("method", "asked", "outcomes"),
     [
         ("groups", {"group": ["region", "age"]}, True),
-        ("boost", {"features": ["age"], "values": {"n_folds": 2}}, False),
-        ("boost", {"forecast": None, "values": {"n_folds": 2}}, True),
+        ("boost", {"features": ["age"], "values": {"cv": 2}}, False),
+        ("boost", {"forecast": None, "values": {"cv": 2}}, True),
     ],
 )
 def test_a_new_file_need_not_have_outcomes(tmp_path, method, asked, outcomes):

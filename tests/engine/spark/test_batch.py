@@ -155,7 +155,7 @@ def test_recalibrated_rows_are_those_of_one_machine_bit_for_bit(spark, make):
 
 def test_a_group_recalibrator_finds_its_groups_in_their_columns(spark, rounds, table):
     fitted = GroupRecalibrator(alpha=0.001).fit(rounds["p"], rounds["y"], rounds[["shop", "hour"]])
-    wanted = fitted.predict(rounds["p"], rounds[["shop", "hour"]])
+    wanted = fitted.predict_proba(rounds["p"], rounds[["shop", "hour"]])
     is_half, is_north = rounds["p"] == 0.5, rounds["shop"] == "north"
     assert wanted[is_half & is_north].max() < wanted[is_half & ~is_north].min() - 0.1
     rows = spark.createDataFrame(rounds.assign(row=range(len(rounds))))
@@ -174,7 +174,7 @@ def test_a_boosted_recalibrator_takes_features_and_initial_forecasts(spark, name
     start = np.full(800, 0.5)
     known = X if named else X.to_numpy()
     fitted = BoostedRecalibrator.as_in_paper(alpha=0.01).fit(known, y, initial=start)
-    wanted = fitted.predict(known, initial=start)
+    wanted = fitted.predict_proba(known, initial=start)
     rows = spark.createDataFrame(X.assign(row=range(800), start=start))
     answer = on_spark.recalibrated(rows, fitted, ["age", "size"], initial="start")
     np.testing.assert_array_equal(collected(answer, "recalibrated"), wanted)
@@ -221,7 +221,7 @@ def test_a_bad_probability_is_named_when_the_answer_is_used(spark):
     P, y = predictions(200, 2, 0)
     fitted = DecisionRecalibrator(epsilon=0.1).fit(P, y)
     P[3] = 0.7, 0.7
-    with pytest.raises(PySparkException, match=r"P must sum to 1 in every row, got 1\.4"):
+    with pytest.raises(PySparkException, match=r"X must sum to 1 in every row, got 1\.4"):
         on_spark.recalibrated(as_table(spark, P), fitted, ["c0", "c1"]).collect()
 
 

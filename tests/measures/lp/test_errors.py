@@ -157,7 +157,7 @@ def test_intervals_hold_the_truth_of_a_known_source(p, weighed):
             labels = (rng.random(400) < truth[which]).astype(int)
             weights = np.where(which == 1, 3.0, 1.0) if uneven else rng.integers(1, 4, 400)
             interval = lp_calibration_interval(
-                forecasts[which], labels, p, n_bins=4, method=method, n_resamples=200, seed=seed,
+                forecasts[which], labels, p, n_bins=4, method=method, n_resamples=200, random_state=seed,
                 sample_weight=weights if weighed else None,
             )  # fmt: skip
             assert 0 <= interval.lower <= interval.upper
@@ -200,7 +200,7 @@ def test_the_normal_interval_of_many_level_sets_holds_the_truth_as_often_as_it_s
         rows = rng.integers(0, 60, 300)
         labels = (truth[rows].cumsum(axis=1)[:, :-1] < rng.random((300, 1))).sum(axis=1)
         found = lp_calibration_interval(
-            forecasts[rows], labels, 2, n_bins=n_levels, n_resamples=100, seed=seed
+            forecasts[rows], labels, 2, n_bins=n_levels, n_resamples=100, random_state=seed
         )
         held += found.lower <= expected <= found.upper
     assert held >= 55

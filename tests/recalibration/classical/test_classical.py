@@ -80,7 +80,7 @@ def test_an_average_leans_to_what_held_out_rows_prefer():
     fresh, came = drawn(3000, seed=1)
     parts = [one.predict_proba(fresh) for one in model.recalibrators_]
     assert np.allclose(model.predict_proba(fresh), np.tensordot(model.shares_, parts, 1))
-    plain = AveragedCalibration(model.recalibrators, n_folds=0).fit(table, labels)
+    plain = AveragedCalibration(model.recalibrators, cv=0).fit(table, labels)
     assert plain.shares_.tolist() == [0.5, 0.5]
     scores, own, *each = (
         class_scores(one, came) for one in (model.predict_proba(fresh), plain.predict_proba(fresh), *parts)
@@ -95,7 +95,7 @@ def test_an_average_leans_to_what_held_out_rows_prefer():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        *((AveragedCalibration(n_folds=bad), f"n_folds must be .*, got {bad!r}") for bad in (1, 2.5, "a")),
+        *((AveragedCalibration(cv=bad), f"cv must be .*, got {bad!r}") for bad in (1, 2.5, "a")),
         (AveragedCalibration([]), "recalibrators must be at least one"),
         (AveragedCalibration(3), "recalibrators must be recalibrators of tables, got 3"),
         (AveragedCalibration([TemperatureScaling(), 3]), "recalibrators must be .* of tables, got 3"),

@@ -48,7 +48,9 @@ def test_the_plain_algorithm_reaches_its_tolerance_within_the_proven_rounds(part
     # each round takes at least the square of what it found, by which there are so few
     falls = -np.diff(model.history_["squared_error"])
     assert (falls >= model.history_["error"][:-1] ** 2 - 1e-12).all()
-    left = decision_calibration_error(model.predict_proba(table), labels, n_actions, partition="hard", seed=1)
+    left = decision_calibration_error(
+        model.predict_proba(table), labels, n_actions, partition="hard", random_state=1
+    )
     # a search from other starts may find a little more
     assert left < 1.1 * epsilon < decision_calibration_error(table, labels, n_actions)
 
@@ -101,7 +103,7 @@ def test_given_losses_all_end_below_the_tolerance():
 def test_fresh_rows_gain_overfitting_is_held_back_and_what_is_right_nearly_left_alone():
     table, labels = source(3000, n_classes=5)
     fit, fresh = slice(0, 1000), slice(1000, None)
-    losses = gaussian_losses(4, 5, 300, seed=9)
+    losses = gaussian_losses(4, 5, 300, random_state=9)
 
     def gap(model):
         mapped = model.fit(table[fit], labels[fit]).predict_proba(table[fresh])
@@ -188,14 +190,14 @@ def test_saved_models_map_to_the_same_bits(fitted, tmp_path):
     loss = gaussian_losses(2, 3, 1)[0]
     small, same = model.compress(loss), back.compress(loss, table)
     assert np.allclose(same.predictions, small.predictions, equal_nan=True)
-    with pytest.raises(ValueError, match="P must be given"):
+    with pytest.raises(ValueError, match="X must be given"):
         back.compress(loss)
 
 
 def test_names_of_columns_and_labels_are_saved_too(tmp_path):
     table, labels = source(100)
     frame = pd.DataFrame(table, columns=["cat", "dog", "eel"])
-    model = DecisionRecalibrator(classes=["c", "d", "e"], n_folds=2, max_rounds=2)
+    model = DecisionRecalibrator(classes=["c", "d", "e"], cv=2, max_rounds=2)
     model.fit(frame, np.array(["c", "d", "e"])[labels]).save(tmp_path / "named")
     back = DecisionRecalibrator.load(tmp_path / "named")
     assert back.predict(frame).tolist() == model.predict(frame).tolist()
@@ -226,7 +228,7 @@ def test_files_of_something_else_are_refused(tmp_path, monkeypatch):
 
 def test_warm_starts_add_rounds():
     table, labels = source(400)
-    model = DecisionRecalibrator(n_actions=2, n_folds=0, max_rounds=2, warm_start=True).fit(table, labels)
+    model = DecisionRecalibrator(n_actions=2, cv=0, max_rounds=2, warm_start=True).fit(table, labels)
     first, beta = model.rounds_, model.inverse_temperature_
     more, their = source(800, seed=1)
     model.fit(more, their)
@@ -246,7 +248,7 @@ def test_warm_starts_add_rounds():
         ({"share": -0.1}, r"share must be None or a number from 0 to 1, got -0\.1"),
         ({"limit": 0.5}, r"limit must be None or a number above 1, got 0\.5"),
         ({"step": "long"}, "step must be one of shrunk, full, got 'long'"),
-        ({"n_folds": 1}, "n_folds must be 0 or at least 2, got 1"),
+        ({"cv": 1}, "cv must be 0 or at least 2, got 1"),
         ({"losses": np.zeros((1, 2, 5))}, "losses must have 3 classes, got 5"),
         ({}, "at least 10 rows, got 3"),
     ],

@@ -74,7 +74,7 @@ def test_a_hidden_group_is_found_repaired_and_shown(patch):
 def test_log_odds_patches_keep_every_promise(table, alpha, m, shrinkage):
     p, y, members = table
     model, after = patched((inside(p), y, members), alpha, "log-odds", n_levels=m, shrinkage=shrinkage)
-    stages = list(model.staged_predict(inside(p), members))
+    stages = list(model.staged_predict_proba(inside(p), members))
     assert len(stages) == model.n_patches_ + 1
     assert (stages[-1] == after).all()
     history = model.history_
@@ -112,7 +112,7 @@ def test_forecasts_that_are_right_are_left_alone(n):
     members = rng.random((n, 40)) < rng.uniform(0.02, 0.5, 40)
     model = GroupRecalibrator().fit(truth, rng.random(n) < truth, members)
     assert model.n_patches_ == 0
-    assert (model.predict(truth, members) == truth).all()
+    assert (model.predict_proba(truth, members) == truth).all()
 
 
 @pytest.mark.parametrize(("n", "most"), [(200, 1.0), (5000, 0.93)])
@@ -120,7 +120,7 @@ def test_forecasts_that_are_right_are_left_alone(n):
 def test_what_is_wrong_is_mended_on_fresh_rows(n, most, n_fresh):
     p, y, members, _ = population(n, 3)
     q, fresh, groups, _ = population(n_fresh, 103)
-    after = GroupRecalibrator().fit(p, y, members).predict(q, groups)
+    after = GroupRecalibrator().fit(p, y, members).predict_proba(q, groups)
     assert (losses(after, fresh) < most * losses(q, fresh)).all()
 
 
@@ -142,7 +142,7 @@ def test_starts_are_the_maps_of_the_least_log_loss():
     everyone = np.ones((20_000, 1))
     assert GroupRecalibrator().fit(p, y, everyone).start_.kind in ("platt", "beta")
     isotonic = GroupRecalibrator(start="isotonic").fit(p, y, everyone)
-    assert losses(isotonic.predict(p, everyone), y)[0] < losses(p, y)[0]
+    assert losses(isotonic.predict_proba(p, everyone), y)[0] < losses(p, y)[0]
 
 
 def test_certain_forecasts_do_not_stay_certain():
@@ -150,16 +150,16 @@ def test_certain_forecasts_do_not_stay_certain():
     p = rng.choice([0.0, 0.02, 0.5, 0.999999, 1.0], 200)
     y, groups = rng.random(200) < np.clip(p, 0.05, 0.95), rng.random((200, 3)) < 0.5
     for patch in ("log-odds", "value", "shift"):
-        after = GroupRecalibrator(patch=patch).fit(p, y, groups).predict(p, groups)
+        after = GroupRecalibrator(patch=patch).fit(p, y, groups).predict_proba(p, groups)
         assert np.isfinite(losses(after, y)[0])
         assert after.min() >= 9e-7
         assert after.max() <= 1 - 9e-7
-    plain = GroupRecalibrator.as_in_paper(0.001, "value").fit(p, y, groups).predict(p, groups)
+    plain = GroupRecalibrator.as_in_paper(0.001, "value").fit(p, y, groups).predict_proba(p, groups)
     assert {0.0, 1.0} & set(plain.tolist())
     # outcomes that forecasts separate have a start too
     apart, everyone = np.linspace(0.1, 0.9, 50), np.ones((50, 1))
-    model = GroupRecalibrator(start="beta", n_folds=2).fit(apart, apart > 0.5, everyone)
-    assert np.abs(model.predict(apart, everyone) - 0.5).max() <= 0.5 - 1 / 102 + 1e-12
+    model = GroupRecalibrator(start="beta", cv=2).fit(apart, apart > 0.5, everyone)
+    assert np.abs(model.predict_proba(apart, everyone) - 0.5).max() <= 0.5 - 1 / 102 + 1e-12
 
 
 @pytest.mark.parametrize("patch", ["log-odds", "value", "shift", "unrounded", "unrounded shift"])
@@ -171,12 +171,13 @@ def test_whole_weights_are_repeated_rows(patch):
     weighted = GroupRecalibrator.as_in_paper(0.002, patch).fit(p, y, members, sample_weight=weights)
     repeated = GroupRecalibrator.as_in_paper(0.002, patch).fit(p[rows], y[rows], members[rows])
     assert weighted.n_patches_ == repeated.n_patches_ > 5
-    assert weighted.predict(p, members) == pytest.approx(repeated.predict(p, members), abs=1e-9)
+    assert weighted.predict_proba(p, members) == pytest.approx(repeated.predict_proba(p, members), abs=1e-9)
     assert weighted.violations_ == pytest.approx(repeated.violations_, abs=1e-12)
     assert weighted.squared_error_ == pytest.approx(repeated.squared_error_)
     ones = GroupRecalibrator(patch=patch).fit(p, y, members, np.ones(160))
     assert (
-        ones.predict(p, members) == GroupRecalibrator(patch=patch).fit(p, y, members).predict(p, members)
+        ones.predict_proba(p, members)
+        == GroupRecalibrator(patch=patch).fit(p, y, members).predict_proba(p, members)
     ).all()
 
 
@@ -194,15 +195,15 @@ def test_groups_of_categories_have_the_mass_of_their_weights():
 def test_stages_end_with_the_prediction(patch):
     p, y, members, _ = population(400, 2)
     model = GroupRecalibrator.as_in_paper(0.003, patch).fit(p, y, members)
-    stages = list(model.staged_predict(p, members))
+    stages = list(model.staged_predict_proba(p, members))
     assert len(stages) == model.n_patches_ + 1 > 5
-    assert (stages[-1] == model.predict(p, members)).all()
-    assert np.array_equal(list(model.staged_predict(p, members, [0, 3])), [stages[0], stages[3]])
+    assert (stages[-1] == model.predict_proba(p, members)).all()
+    assert np.array_equal(list(model.staged_predict_proba(p, members, [0, 3])), [stages[0], stages[3]])
     errors = [np.mean((stage - y) ** 2) for stage in stages]
     if patch in ("value", "unrounded"):
         assert -np.diff(errors) == pytest.approx(model.history_["fall"], abs=1e-9)
     with pytest.raises(ValueError, match="stops must be at most"):
-        list(model.staged_predict(p, members, [model.n_patches_ + 1]))
+        list(model.staged_predict_proba(p, members, [model.n_patches_ + 1]))
 
 
 RNG = np.random.default_rng(0)
@@ -229,7 +230,7 @@ def test_categories_make_all_one_way_and_two_way_groups(frame):
     members = np.column_stack(
         [np.ones(N, bool), (COLOUR == "red") & (SIZE == 1), (COLOUR == "red") & (SIZE == 2), COLOUR == "blue"]
     )
-    after = model.predict(P, table)
+    after = model.predict_proba(P, table)
     assert (multicalibration_error(after, Y, members) <= 0.001 + 1e-12).all()
 
 
@@ -240,7 +241,7 @@ def test_new_and_missing_categories(frame):
     assert {"colour=missing", "size=missing"} <= set(model.group_names_)
     assert "colour=missing & size=2.0" not in model.group_names_  # the same rows as colour=missing
     new = frame({"colour": ["violet", "red", None], "size": [7.0, 1.0, 2.0]})
-    unknown, red, missing = model.predict(np.full(3, 0.5), new)
+    unknown, red, missing = model.predict_proba(np.full(3, 0.5), new)
     assert unknown == pytest.approx(0.5, abs=0.1)  # only in "everyone"
     assert (red, missing) == pytest.approx((1.0, 0.0), abs=0.11)
     for groups, message in (
@@ -248,20 +249,20 @@ def test_new_and_missing_categories(frame):
         ([[1, 0]], "groups must be a data frame"),
     ):
         with pytest.raises(ValueError, match=message):
-            model.predict([0.5], groups)
+            model.predict_proba([0.5], groups)
 
 
 def test_boolean_frames_are_matrices_found_by_name_and_a_series_is_a_frame(frame):
     left = RNG.random(N) < 0.4
     model = GroupRecalibrator.as_in_paper(0.001).fit(P, Y, frame({"left": left, "right": ~left}))
     assert model.group_names_ == ["left", "right"]
-    swapped = model.predict(P, frame({"right": ~left, "left": left}))
-    assert (swapped == model.predict(P, np.column_stack([left, ~left]))).all()
+    swapped = model.predict_proba(P, frame({"right": ~left, "left": left}))
+    assert (swapped == model.predict_proba(P, np.column_stack([left, ~left]))).all()
     table = frame({"colour": COLOUR})
     alone, in_frame = (
         GroupRecalibrator.as_in_paper(0.001).fit(P, Y, one) for one in (table["colour"], table)
     )
-    assert (alone.predict(P, table["colour"]) == in_frame.predict(P, table)).all()
+    assert (alone.predict_proba(P, table["colour"]) == in_frame.predict_proba(P, table)).all()
 
 
 def test_predicates_are_asked_about_any_table(frame):
@@ -274,7 +275,7 @@ def test_predicates_are_asked_about_any_table(frame):
     assert model.group_names_ == ["large", "1"]
     members = np.column_stack([SIZE > 2, COLOUR == "red"])
     plain = GroupRecalibrator.as_in_paper(0.001).fit(P, Y, members)
-    assert (plain.predict(P, members) == model.predict(P, table)).all()
+    assert (plain.predict_proba(P, members) == model.predict_proba(P, table)).all()
     assert clone(model).set_params(predicates={"big": large}).fit(P, Y, table).group_names_ == ["big"]
     for predicate, message in (
         (lambda t: [True], "the answer of predicate 'f' must have a row for each"),
@@ -303,8 +304,8 @@ def test_predicates_are_asked_about_any_table(frame):
             "validation_fraction must leave rows to fit, got 0.9999, .* 2 different rows",
         ),
         (
-            {"n_folds": 5, "validation_fraction": 0.2},
-            "n_folds must be None or 0 with validation_fraction=0.2",
+            {"cv": 5, "validation_fraction": 0.2},
+            "cv must be None or 0 with validation_fraction=0.2",
         ),
         ({"predicates": []}, "predicates is empty"),
         ({"start": "sigmoid"}, "start must be one of auto, none, temperature"),

@@ -22,7 +22,7 @@ def patched(table, alpha, patch, **settings):
     """The fitted model, and what it makes of the forecasts: within alpha, as it says itself."""
     p, y, members = table
     model = GroupRecalibrator.as_in_paper(alpha, patch, **settings).fit(p, y, members)
-    after = model.predict(p, members)
+    after = model.predict_proba(p, members)
     assert ((after >= 0) & (after <= 1)).all()
     found = multicalibration_error(after, y, members, n_bins=model.n_levels_ or None)
     if settings.get("target") != "means":
@@ -114,7 +114,7 @@ def test_unrounded_patches_keep_every_promise(table, alpha, patch):
 def test_means_alone(table, alpha):
     p, y, members = table
     model = GroupRecalibrator.as_in_paper(alpha, "shift", target="means").fit(p, y, members)
-    after = model.predict(p, members)
+    after = model.predict_proba(p, members)
     for g in range(members.shape[1]):
         inside = members[:, g]
         if inside.any():
@@ -146,7 +146,7 @@ def test_replay_on_new_rows_is_patch_by_patch(table, other, patch):
             start = np.floor(f * 12 + 0.5)
         total += np.where((start == made["level"]) & groups[:, made["group"]], made["shift"], 0.0)
     expected = f if patch == "value" else np.clip(f + total, 0, 1)
-    assert model.predict(q, groups) == pytest.approx(expected, abs=1e-12)
+    assert model.predict_proba(q, groups) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("patch", ["value", "shift", "unrounded"])
@@ -157,26 +157,28 @@ def test_early_stopping_keeps_the_best_prefix(patch):
     p = rng.random(n) if patch != "unrounded" else rng.integers(0, 5, n) / 4
     y = (rng.random(n) < np.clip(p + 0.2 * members[:, 0] - 0.2 * members[:, 1], 0, 1)).astype(int)
     settings = {"alpha": 0.0003, "patch": patch, "n_levels": None if patch == "unrounded" else 40}
-    stopped = GroupRecalibrator.as_in_paper(**settings, validation_fraction=0.3, seed=1).fit(p, y, members)
+    stopped = GroupRecalibrator.as_in_paper(**settings, validation_fraction=0.3, random_state=1).fit(
+        p, y, members
+    )
     assert stopped.n_taken_back_ > 0
     rows = merged(EventRows(p, y, members.view(np.uint8), np.ones(n)))
     rest, held = set_apart(rows, 0.3, 1)
     assert held.weights.sum() == pytest.approx(0.3 * n, rel=0.08)
     rest, held = copied_rows(rest), copied_rows(held)
-    error = np.mean((stopped.predict(held.p, held.members) - held.y) ** 2)
+    error = np.mean((stopped.predict_proba(held.p, held.members) - held.y) ** 2)
     curve = stopped.history_["validation_error"]
     assert error == pytest.approx(curve[-1], abs=1e-12)
     assert curve[-1] == curve.min()
     full = GroupRecalibrator.as_in_paper(**settings).fit(rest.p, rest.y, rest.members)
     assert full.n_patches_ == stopped.n_patches_ + stopped.n_taken_back_
-    assert error <= np.mean((full.predict(held.p, held.members) - held.y) ** 2)
+    assert error <= np.mean((full.predict_proba(held.p, held.members) - held.y) ** 2)
 
 
 def test_a_forecast_that_fit_has_not_seen_stays_and_others_are_exact():
     p, y = [0.5] * 6, [1, 0, 0, 1, 1, 0]
     groups = np.array([[1, 0]] * 3 + [[0, 1]] * 3)
     model = GroupRecalibrator.as_in_paper(0.001, patch="unrounded").fit(p, y, groups)
-    answer = model.predict([0.5, 0.5, 0.25, 0.5], [[1, 0], [0, 1], [1, 0], [0, 0]])
+    answer = model.predict_proba([0.5, 0.5, 0.25, 0.5], [[1, 0], [0, 1], [1, 0], [0, 0]])
     assert answer.tolist() == [1 / 3, 2 / 3, 0.25, 0.5]
     # the report looks at the same level sets
     assert model.report(p, y, groups).after.worst.violation == 0.0
@@ -190,6 +192,6 @@ def test_unrounded_shifts_add_up_in_overlapping_groups_and_leave_new_forecasts()
     first = model.history_[model.history_["epoch"] == 0]
     sums = np.array([first["shift"][first["group"] == g].sum() for g in (0, 1)])
     assert (np.abs(sums) > 0.01).all()
-    one = next(model.staged_predict(p, groups, [len(first)]))
+    one = next(model.staged_predict_proba(p, groups, [len(first)]))
     assert one == pytest.approx(np.clip(0.5 + groups @ sums, 0, 1), abs=1e-9)
-    assert model.predict([0.25], [[1, 1]]).tolist() == [0.25]
+    assert model.predict_proba([0.25], [[1, 1]]).tolist() == [0.25]

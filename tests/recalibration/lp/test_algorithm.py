@@ -235,7 +235,7 @@ def test_labels_of_any_kind(classes):
         ({"within": "bin"}, [0, 1], "within must be one of constant, shift, got 'bin'"),
         ({"within": "shift", "estimation": "pools"}, [0, 1], "within='shift' needs estimation='plug-in'"),
         ({"least_rows": -1}, [0, 1], "least_rows must be a number of at least 0, got -1"),
-        ({"classes": ["a"]}, ["a", "a"], "classes must name the 2 columns of P, got 1 of them"),
+        ({"classes": ["a"]}, ["a", "a"], "classes must name the 2 columns of X, got 1 of them"),
         ({"classes": ["a", "a"]}, ["a", "a"], "classes must differ, got 'a' twice"),
         ({"classes": ["a", "b"]}, ["a", "c"], "y must be one of the classes, got 'c' at row 1"),
         ({"classes": ["a", "b"]}, 3, "y must be a column, got 3"),
@@ -250,7 +250,7 @@ def test_bad_parameters_are_named(parameters, labels, message):
 def test_errors_of_three_rows_are_left_alone(n, tolerance):
     rng = np.random.default_rng(0)
     table, labels = rng.dirichlet(np.ones(3), n), rng.integers(0, 3, n)
-    model = LpRecalibrator(p=np.inf, epsilon=0.01, n_folds=0).fit(table, labels)
+    model = LpRecalibrator(p=np.inf, epsilon=0.01, cv=0).fit(table, labels)
     assert model.tolerance_ == pytest.approx(tolerance)
     assert LpRecalibrator.as_in_paper(np.inf, 0.01)._settings_for(3, n).beta == 0.01
 

@@ -232,7 +232,7 @@ def test_fit_says_what_its_rows_guarantee_where_there_is_a_guarantee():
 def test_pools_are_dealt_by_the_seed_and_estimates_that_contradict_each_other_end_with_a_warning():
     promised, labels, _ = drawn(20_000, 3, 0)
     first, again, other = (
-        LpRecalibrator.as_in_paper(inf, 0.3, estimation="pools", n_levels=3, seed=seed)
+        LpRecalibrator.as_in_paper(inf, 0.3, estimation="pools", n_levels=3, random_state=seed)
         .fit(promised, labels)
         .predict_proba(promised[:500])
         for seed in (1, 1, 2)
@@ -245,7 +245,7 @@ def test_pools_are_dealt_by_the_seed_and_estimates_that_contradict_each_other_en
         model.fit(promised[:60], labels[:60])
     assert {each.filename for each in caught if each.category is ConvergenceWarning} == {__file__}
     with pytest.raises(
-        ValueError, match=r"P must have at least \d+ rows with estimation='pools' here, got 2"
+        ValueError, match=r"X must have at least \d+ rows with estimation='pools' here, got 2"
     ):
         model.fit(np.repeat(promised[:1], 2, axis=0), [0, 1])
     with pytest.raises(ValueError, match="sample_weight must be None with estimation='pools'"):

@@ -52,10 +52,10 @@ def agree(row, table, labels, losses):
 
 def test_steps_are_those_of_the_algorithms_on_fitted_and_on_tested_rows(small, played):
     both, losses = experiments.halves(small, 1), gaussian_losses(3, 3, LOSSES)
-    common = {"epsilon": experiments.NEVER, "max_rounds": 3, "seed": 1, "share": 1.0, "keep": 0.0}
+    common = {"epsilon": experiments.NEVER, "max_rounds": 3, "random_state": 1, "share": 1.0, "keep": 0.0}
     begun = TemperatureScaling().fit(*both.fit)
     paper = DecisionRecalibrator.as_in_paper(3, start="temperature", **common).fit(*both.fit)
-    house = DecisionRecalibrator(n_actions=3, n_folds=0, **common).fit(*both.fit)
+    house = DecisionRecalibrator(n_actions=3, cv=0, **common).fit(*both.fit)
     for part, (P, y) in (("fit", both.fit), ("test", both.test)):
         mine = played["steps"].filter(split=1, part=part)
         agree(only(mine, method="none"), P, y, losses)
@@ -65,7 +65,7 @@ def test_steps_are_those_of_the_algorithms_on_fitted_and_on_tested_rows(small, p
     assert set(played["steps"].filter(method="Dirichlet")["part"]) == {"fit", "test"}
     # the folds stop on the curve that is drawn
     both = experiments.halves(small, 0)
-    kept = DecisionRecalibrator(n_actions=3, **common | {"seed": 0}).fit(*both.fit)
+    kept = DecisionRecalibrator(n_actions=3, **common | {"random_state": 0}).fit(*both.fit)
     row = only(played["steps"], split=0, part="test", method="shrunk steps", step=kept.n_rounds_)
     assert row["kept"] == kept.n_rounds_
     agree(row, kept.predict_proba(both.test[0]), both.test[1], losses)
@@ -76,7 +76,7 @@ def test_actions_and_classes_count_up_to_all_of_them(small, played):
     assert sorted(set(played["actions"]["count"])) == [1, 2, 3]
     assert sorted(set(played["classes"]["count"])) == [2, 3]
     for k in (1, 3):
-        model = DecisionRecalibrator(n_actions=k, seed=0).fit(*both.fit)
+        model = DecisionRecalibrator(n_actions=k, random_state=0).fit(*both.fit)
         row = only(played["actions"], split=0, method="decision", count=k)
         agree(row, model.predict_proba(both.test[0]), both.test[1], gaussian_losses(k, 3, LOSSES))
     pairs = played["classes"].filter(count=2)
