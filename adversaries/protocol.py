@@ -46,7 +46,7 @@ from numba.extending import register_jitable
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.catalogue import Entry, Parameter
+from onlinecal.catalogue import CatalogueEntry, Parameter
 from onlinecal.restoring import Restored
 from onlinecal.validation import check_count, check_finite, check_probability, seed_sequence
 
@@ -113,7 +113,7 @@ Build = Callable[[str, int | None], tuple[Phase, ...]]
 
 
 @dataclass(frozen=True)
-class Kind(Entry):
+class Kind(CatalogueEntry):
     """The entry of a catalogue for one kind of adversary, of two classes or of more.
 
     Parameters

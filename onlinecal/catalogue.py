@@ -43,7 +43,7 @@ def did_you_mean(name: Any, known: Iterable[str], title: str = "Known") -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """An entry of a catalogue, with what every catalogue knows of one kind.
 
     Parameters
@@ -90,7 +90,7 @@ class Entry:
         return join_spec(self.name, changed)
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=CatalogueEntry)
 
 
 class Catalogue(Generic[E]):

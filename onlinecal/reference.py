@@ -31,10 +31,10 @@ from typing import Any, NamedTuple
 from onlinecal.validation import check_count, check_open_unit, check_order, check_positive, outcome_of
 
 __all__ = [
+    "Correction",
     "DecisionCalibration",
     "MulticlassCalibration",
     "SimplexForecaster",
-    "Step",
     "almost_one_step_ahead",
     "balanced",
     "hard",
@@ -295,7 +295,7 @@ Errors = dict[Group, list[Fraction]]
 """For each group of G the errors of its k classes, averages over all rows."""
 
 
-class Step(NamedTuple):
+class Correction(NamedTuple):
     """One time step: a `group` moves to the frequency of the class `class_number`.
 
     After that it predicts the k numbers `corrected`, and is merged with the group `other`, or None.
@@ -322,7 +322,7 @@ class MulticlassCalibration(NamedTuple):
 
     h: Callable[[Sequence[Number]], list[Fraction]]
     pred: dict[Group, list[Fraction]]
-    steps: list[Step]
+    steps: list[Correction]
 
 
 def multiclass_calibration(
@@ -404,7 +404,7 @@ def multiclass_calibration(
         pred[S] = corrected = projected(z)
         # merge with the group that has a prediction in the same level set, if there is one
         other = next((T for T in G if T != S and R(pred[T]) == R(pred[S])), None)
-        steps.append(Step(S, j, corrected, other))
+        steps.append(Correction(S, j, corrected, other))
         if other is not None:
             prediction = pred[other] if sums(S)[0] <= sums(other)[0] else pred[S]
             for old in (S, other):

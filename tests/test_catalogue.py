@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from onlinecal.catalogue import Catalogue, Entry, Parameter, did_you_mean, join_spec, split_spec
+from onlinecal.catalogue import Catalogue, CatalogueEntry, Parameter, did_you_mean, join_spec, split_spec
 
 
 @dataclass(frozen=True)
-class Animal(Entry):
+class Animal(CatalogueEntry):
     build: object
     parameters: tuple[Parameter, ...] = ()
 

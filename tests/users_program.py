@@ -19,7 +19,7 @@ from onlinecal import AlmostOneStepAhead, CalibratedClassifier, engine, forecast
 from onlinecal import recalibration, wrappers
 from onlinecal.datasets import NBAGames
 from onlinecal.engine.spark import distances, streams  # error: attr-defined
-from onlinecal.measures.distance import CalibrationDistance
+from onlinecal.measures.distance import DistanceBracket
 
 p, y = np.full(4, 0.5), [0, 1, 1, 0]
 table = np.full((4, 3), 1 / 3)
@@ -85,7 +85,7 @@ oc.DecisionRecalibrator(start="hot")  # error: arg-type
 oc.GroupRecalibrator(patch="shift", predicates=[lambda x: x["age"] < 9]).fit(p, y, table)
 recalibration.PerClassIsotonic().fit(table, y, weights=p)  # error: call-arg
 
-distance: CalibrationDistance = oc.calibration_distance(p, y, method="exact", normalize=True, look_ahead=p)
+distance: DistanceBracket = oc.calibration_distance(p, y, method="exact", normalize=True, look_ahead=p)
 oc.calibration_distance(p, y, method="fast")  # error: arg-type
 by_chance: float = oc.chance_level(p, "smooth", y, n_draws=9).mean
 oc.chance_level(p, "ace")  # error: arg-type

@@ -107,7 +107,7 @@ class Engine:
         What forecasters the keys get; None: what the ledger was made with, or the default.
     hot_keys
         How many keys stay in memory between batches; others are read from the ledger when they are needed.
-    window
+    states_behind
         How many events a state may be behind the log; more means less writing and a longer restart.
 
     Raises
@@ -135,10 +135,10 @@ class Engine:
         config: EngineConfig | None = None,
         *,
         hot_keys: int = HOT_KEYS,
-        window: int = STATES_BEHIND,
+        states_behind: int = STATES_BEHIND,
     ) -> None:
         self._mutex, self._activity = threading.RLock(), Activity()
-        self.hot_keys, self.window = hot_keys, window
+        self.hot_keys, self.states_behind = hot_keys, states_behind
         # numbers of the outbox: the last that was given, up to which all is delivered, up to which it is gone
         self._last_kept = self._delivered = self._gone = 0
         self._ends = dict[str, int]()
@@ -177,11 +177,11 @@ class Engine:
         upto: int,
         batch: Batch | None = None,
         inputs: Iterable[Input] = (),
-        window: int | None = None,
+        behind: int | None = None,
         kept: Sequence[Kept] = (),
     ) -> None:
         """Commit a batch, and the states that are due; and that answers were delivered."""
-        book, behind = self._book, self.window if window is None else window
+        book, behind = self._book, self.states_behind if behind is None else behind
         log, reliability = batch.rows() if batch else {}, book.reliability if batch else None
         book.release()
         states = book.due(upto, behind, self.hot_keys)
@@ -460,7 +460,7 @@ class Engine:
             if self._is_sound:
                 # states that are due count as written from here on, so after a failure start anew
                 self._is_sound = False
-                self._write_states(self._number, window=0)
+                self._write_states(self._number, behind=0)
                 self._is_sound = True
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         SimplexAlmostOneStepAhead as SimplexAlmostOneStepAhead,
         SimplexLookAhead as SimplexLookAhead,
     )
-    from onlinecal.forecasters.tokens import Forecast as Forecast
+    from onlinecal.forecasters.tokens import BinaryForecast as BinaryForecast
     from onlinecal.forecasters.tokens import SimplexForecast as SimplexForecast
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

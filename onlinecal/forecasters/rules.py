@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinecal.compiling import kernel_part
-from onlinecal.forecasters.binary.cells import Report
+from onlinecal.forecasters.binary.cells import ReportChoice
 
 NO_ROOM, DONE = -1, 0
 """What entry points answer. NO_ROOM means that the memory has no room for the round, and that nothing was
@@ -68,12 +68,12 @@ class Rules(NamedTuple):
 
 
 SLACK_WITHOUT_HINTS = 0.5
-REPORT_WITHOUT_HINTS: Report = "midpoint"
+REPORT_WITHOUT_HINTS: ReportChoice = "midpoint"
 
 SLACK_WITH_HINTS, SLACK_ON_FIXED_GRIDS = 1.5, 1.0
 """On the self-tuning grid 1.5 is the best exchange of skill for certificate. On a fixed grid 1 is enough, and
 suits the number of cells that is best for slack 1/2 and the midpoint, since c/d is the same."""
-REPORT_WITH_HINTS: Report = "hint"
+REPORT_WITH_HINTS: ReportChoice = "hint"
 
 
 def check_hints(hints: Any, report: Any) -> None:

@@ -19,7 +19,7 @@ from onlinecal.html import Shown
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast(Shown):
+class BinaryForecast(Shown):
     """What a forecaster announced in one round, and the cell that the round will be charged to.
 
     Attributes

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Interval as Interval,
     )
     from onlinecal.measures.distance.calibration_distance import (
-        CalibrationDistance as CalibrationDistance,
+        DistanceBracket as DistanceBracket,
         calibration_distance as calibration_distance,
         calibration_distance_from_counts as calibration_distance_from_counts,
     )

@@ -226,7 +226,7 @@ def sums_of_levels(
 
 
 @dataclass(frozen=True)
-class LevelSet:
+class WorstLevelSet:
     """The rounds of one group that share a level set.
 
     Attributes
@@ -278,7 +278,7 @@ class GroupLine:
     violation: float
     noise: float
     n_level_sets: int
-    worst: LevelSet | None
+    worst: WorstLevelSet | None
 
 
 @dataclass(frozen=True)
@@ -388,7 +388,7 @@ def _line(
     counts, forecasts, outcomes = sums_of_levels(p, y, level, weights, inside)
     means, violations = forecasts / counts, (forecasts - outcomes) ** 2 / counts / n_rounds
     k = int(violations.argmax())
-    worst = LevelSet(
+    worst = WorstLevelSet(
         float(means[k]), float(outcomes[k] / counts[k]), total_of(counts[k]), float(violations[k])
     )
     return GroupLine(

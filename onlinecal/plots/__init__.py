@@ -12,7 +12,7 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     # no module may have the name of what it holds: imported, it would take its place in this package
-    from onlinecal.plots.decisions import decision_losses as decision_losses
+    from onlinecal.plots.decisions import decision_costs as decision_costs
     from onlinecal.plots.groups import group_biases as group_biases
     from onlinecal.plots.groups import group_mean_biases as group_mean_biases
     from onlinecal.plots.groups import level_sets as level_sets

@@ -14,8 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from onlinecal.measures.decision.losses import check_losses, loss_norms
-from onlinecal.measures.decision.losses import decision_losses as average_losses
+from onlinecal.measures.decision.losses import check_losses, decision_losses, loss_norms
 from onlinecal.plots import style
 from onlinecal.plots.style import Picture
 from onlinecal.recalibration.decision.losses import gaussian_losses
@@ -25,7 +24,7 @@ DECISIONS_KIND = "onlinecal-decision-losses"
 """The gid of the dots of a table, by which a later call recognises them on the same axes."""
 
 
-def decision_losses(
+def decision_costs(
     probabilities: ArrayLike,
     labels: ArrayLike,
     losses: ArrayLike | None = None,
@@ -70,7 +69,7 @@ def decision_losses(
         Bad probabilities, labels or losses, by name and value, before anything is drawn.
 
     """
-    table = decision_losses_table(probabilities, labels, losses)
+    table = decision_costs_table(probabilities, labels, losses)
     style.check_colour(color)
     ax = style.axes_or_new(ax, (5.4, 4.4))
     colour = color or style.next_colour(ax)
@@ -86,28 +85,28 @@ def decision_losses(
     return Picture(ax, table)
 
 
-def decision_losses_table(
+def decision_costs_table(
     probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike | None = None
 ) -> pl.DataFrame:
-    """The numbers that `decision_losses` draws; its arguments, columns and errors."""
+    """The numbers that `decision_costs` draws; its arguments, columns and errors."""
     rows, numbers = check_labelled_rows(probabilities, labels)
     tables = check_losses(gaussian_losses(3, rows.shape[1]) if losses is None else losses, rows.shape[1])
     norms = loss_norms(tables)
     norms[norms == 0.0] = 1.0
-    predicted, true = average_losses(rows, numbers, tables)
+    predicted, true = decision_losses(rows, numbers, tables)
     return pl.DataFrame(
         {"loss": np.arange(len(tables)), "predicted": predicted / norms, "true": true / norms}
     )
 
 
 def loss_gaps(table: pl.DataFrame) -> tuple[str, str]:
-    """The mean and the worst gap in a table of `decision_losses_table`, in words."""
+    """The mean and the worst gap in a table of `decision_costs_table`, in words."""
     gaps = (table["true"] - table["predicted"]).abs().to_numpy()
     return f"mean gap {gaps.mean():.4f}", f"worst gap {gaps.max():.4f}"
 
 
 def draw_losses(axis: Axes, table: pl.DataFrame, color: str, reach: float, label: str | None = None) -> None:
-    """Draw a table of `decision_losses_table` on axes whose ordinate becomes -reach to reach.
+    """Draw a table of `decision_costs_table` on axes whose ordinate becomes -reach to reach.
 
     The line at 0 is drawn with the first table on these axes: later ones find its dots by their gid.
     """

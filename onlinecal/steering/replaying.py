@@ -145,7 +145,7 @@ def replayed(
     done, events = np.zeros(2, np.int64), schedule.events
     replaying_with = replaying(int(table.memory[FORMAT]), table.hints)
     while replaying_with.replay(table.memory, state, kept, done, raw, outcomes, events, tapes) == NO_ROOM:
-        table.grow()
+        table._grow()
     return tapes
 
 
@@ -220,7 +220,7 @@ def book_rows(state: Floats, order: Ints, tapes: Any, given: Floats) -> None:
         tapes.certificates[settled] += state[binary.FARTHER] / binary.PARTS
 
 
-class Columns:
+class ColumnRules:
     """What a column needs besides: entry points, which are interpreted first; see the functions."""
 
     places_of: ClassVar[Callable[..., Ints]]
@@ -228,7 +228,7 @@ class Columns:
 
 
 COLUMNS = interpreted_first(
-    Columns,
+    ColumnRules,
     Address(__name__, "COLUMNS"),
     places_of=Entry(
         places_of, 0, seconds=PLAIN_ROW_SECONDS, compiling=1.0, rows=lambda steps, *_: len(steps)

@@ -24,7 +24,7 @@ from onlinecal.wrappers.expiry import ExpiringRounds, patience_of
 from onlinecal.wrappers.labels import Label, Labels, Prior, corrected, prior_weights, read_answer
 from onlinecal.wrappers.late_labels import MOST_WAITING
 from onlinecal.wrappers.strategies.choice import StrategyName, check_settings
-from onlinecal.wrappers.strategies.plan import Plan
+from onlinecal.wrappers.strategies.plan import StrategyPlan
 from onlinecal.wrappers.strategies.strategy import Settings, WaitingRound
 from onlinecal.wrappers.strategies.vectors import SteeredVectors
 from onlinecal.wrappers.strategies.windows import Moments
@@ -187,7 +187,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         self.horizon, self.window, self.classes = horizon, window, classes
         self._moments = None if window is None else Moments(window)
         settings = Settings(self._labels, slack, n_buckets, horizon, self._moments, SteeredVectors())
-        self._plan = Plan(settings, strategy)
+        self._plan = StrategyPlan(settings, strategy)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far; they sum to 1.

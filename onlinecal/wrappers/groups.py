@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from river import base, linear_model
 
-from onlinecal.forecasters.binary.cells import REPORTS, Report
+from onlinecal.forecasters.binary.cells import REPORTS, ReportChoice
 from onlinecal.forecasters.binary.choice import check_slack
 from onlinecal.forecasters.binary.guarantees import cells_for
 from onlinecal.restoring import Restored
@@ -336,7 +336,7 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         horizon: int | None = None,
         n_atoms: int | None = None,
         slack: float = 0.5,
-        report: Report = "midpoint",
+        report: ReportChoice = "midpoint",
         most_waiting: int = MOST_WAITING,
         classes: Sequence[Label] | None = None,
     ) -> None:

@@ -21,12 +21,12 @@ from river.conf import Interval
 
 from onlinecal.forecasters import AlmostOneStepAhead
 from onlinecal.forecasters.binary.choice import check_slack
-from onlinecal.forecasters.tokens import Forecast
+from onlinecal.forecasters.tokens import BinaryForecast
 from onlinecal.validation import check_count, check_finite, check_increasing, check_open_unit
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.models import check_model
 
-Announced = tuple[list[Forecast], float | None]
+Announced = tuple[list[BinaryForecast], float | None]
 """A round: the forecast of each event, and the model's forecast or None."""
 
 

@@ -31,7 +31,7 @@ class NOTHING:
     """
 
 
-class Kept(NamedTuple):
+class KeptForecast(NamedTuple):
     """A forecast that waits: its token or the key of its features, and what settles it."""
 
     key: Hashable
@@ -74,7 +74,7 @@ class WaitingForecasts(OpenForecasts):
 
     def _new_entry(self, key: Hashable, forecast: Any, asked: Any) -> Any:
         """What is kept of a forecast that begins to wait."""
-        return Kept(key, forecast)
+        return KeptForecast(key, forecast)
 
     def find(self, asked: Any) -> tuple[int | None, Any]:
         """The place of the forecast with this token, or of the oldest with these features; and the forecast.

@@ -142,9 +142,9 @@ def simulate(
     in a table would gain, [bold]onlinecal evaluate[/bold] and [bold]onlinecal recalibrate[/bold].
     """
     from onlinecal.simulations.games import players
-    from onlinecal.simulations.games.command import Request, simulate_games
+    from onlinecal.simulations.games.command import GamesAsked, simulate_games
 
-    request = Request(classes or (), forecaster or (), adversary, rounds, seed)
+    request = GamesAsked(classes or (), forecaster or (), adversary, rounds, seed)
     players.load_all(load or ())
     if not simulate_games(request, out, as_json):
         raise Exit(EXIT_CHECK_FAILED)

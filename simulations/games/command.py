@@ -53,7 +53,7 @@ class Opponent(NamedTuple):
     remarks: Sequence[str] = ()
 
 
-class Request(NamedTuple):
+class GamesAsked(NamedTuple):
     """The games to play, as the command line says it; None and () where it says nothing."""
 
     classes: Sequence[int] = ()
@@ -123,7 +123,7 @@ def classes_of_table(spec: str | None) -> int | None:
     return adversaries.replay_table(path).n_classes
 
 
-def simulate_games(request: Request, folder: Path | None, as_json: bool) -> bool:
+def simulate_games(request: GamesAsked, folder: Path | None, as_json: bool) -> bool:
     """Play, measure and show every game; returns whether all bounds were kept.
 
     Table and pictures are written to the folder, if there is one. A request that cannot be played raises

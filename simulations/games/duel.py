@@ -205,7 +205,7 @@ def play(
     """
     check_choice(draw, DRAW_CHOICES, "draw")
     if isinstance(forecaster, SimplexAlmostOneStepAhead):
-        forecaster = forecaster.new_run()
+        forecaster = forecaster._new_run()
     if plain_ones(forecaster, adversary):
         return play_plainly(forecaster, adversary, rounds, hints, n_checkpoints, progress, draw)
     check_rounds(rounds, adversary)
@@ -231,7 +231,7 @@ def play(
         while done < end:
             first, stop = done, min(end, done + ROUNDS_AT_A_TIME)
             theirs = rng.random(stop - done)
-            ours = np.empty(0) if several else forecaster.draws(stop - done)
+            ours = np.empty(0) if several else forecaster._draws(stop - done)
             while done < stop:
                 shared = phase.state, begin, theirs, ours, first, guide, draw == "seen"
                 place = int(np.searchsorted(duel.checkpoints, done + 1))
@@ -239,17 +239,17 @@ def play(
                 if several and done == duel.checkpoints[place]:
                     duel.certificates[place] = forecaster.certificate
                 elif done < stop:
-                    forecaster.grow()
+                    forecaster._grow()
             if progress is not None:
                 progress(stop - first)
     if not several:
-        forecaster.resume()
+        forecaster._resume()
     if int(duel.outcomes.max()) >= (n_classes or 2):
         row = int(np.argmax(duel.outcomes >= (n_classes or 2)))
         raise ValueError(wrong_outcome(adversary.name, n_classes, int(duel.outcomes[row]), row))
     if windowed is not None:
         _replay(windowed, duel.outcomes, guide)
-    duel.guarantees[:] = [float(forecaster.promise(played_before + int(t))) for t in duel.checkpoints]
+    duel.guarantees[:] = [float(forecaster._promise(played_before + int(t))) for t in duel.checkpoints]
     return duel
 
 
@@ -316,7 +316,7 @@ def plain_ones(forecaster: Any, adversary: Any) -> list[Any]:
     """The players that cannot be played compiled; ValueError for one that cannot be played at all."""
     plain = []
     for name, player, telling, methods in (
-        ("forecaster", forecaster, "rules", ("predict_proba_one", "learn_one")),
+        ("forecaster", forecaster, "_rules", ("predict_proba_one", "learn_one")),
         ("adversary", adversary, "phases", ("next",)),
     ):
         if isinstance(player, type):
@@ -350,11 +350,11 @@ def play_plainly(
     A forecaster of the library plays twice: in the interpreter against the plain adversary, and then compiled
     against the outcomes that came. That is the same game, with its certificates.
     """
-    known = hasattr(forecaster, "rules")
+    known = hasattr(forecaster, "_rules")
     rounds = check_count(rounds, "rounds")
     if isinstance(adversary, Adversary):
         check_rounds(rounds, adversary)
-    draws = known and not isinstance(forecaster, SimplexRun) and len(deepcopy(forecaster).draws(1)) > 0
+    draws = known and not isinstance(forecaster, SimplexRun) and len(deepcopy(forecaster)._draws(1)) > 0
     if draws and draw == "hidden":
         raise ValueError(
             "draw must be 'seen' if a plain adversary plays against a forecaster that draws, since it is "
@@ -465,11 +465,11 @@ kernel_of = cache(compiled)
 def loop_of(forecaster: Any, phase: Phase) -> Callable[..., int]:
     """The loop for a forecaster and a phase of its adversary, for two classes or for more."""
     step, depth = kernel_of(phase.step), phase.depth if phase.power == "internal" else 0
-    if isinstance(forecaster.rules, MulticlassRules):
+    if isinstance(forecaster._rules, MulticlassRules):
         return partial(
-            multiclass_loop(forecaster.rules), address_of(step, MULTICLASS_STEP_SIGNATURE), depth > 0
+            multiclass_loop(forecaster._rules), address_of(step, MULTICLASS_STEP_SIGNATURE), depth > 0
         )
-    return partial(duel_loop(forecaster.rules, depth > 1), address_of(step, STEP_SIGNATURE), depth)
+    return partial(duel_loop(forecaster._rules, depth > 1), address_of(step, STEP_SIGNATURE), depth)
 
 
 @cache

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 import onlinecal.adversaries as adversaries
 from onlinecal.arrays import Floats
-from onlinecal.catalogue import Catalogue, Entry, Parameter, split_spec
+from onlinecal.catalogue import Catalogue, CatalogueEntry, Parameter, split_spec
 from onlinecal.compiling import kernel_part
 from onlinecal.forecasters import AlmostOneStepAhead, OneStepAhead, SimplexAlmostOneStepAhead, baselines
 from onlinecal.forecasters.baselines.grid import MOST_CELLS as MOST_BASELINE_CELLS
@@ -78,7 +78,7 @@ DRAW_SETTING = Parameter("draw", "hidden", "whether adversaries are shown what i
 
 
 @dataclass(frozen=True)
-class Family(Entry):
+class Family(CatalogueEntry):
     """An entry of the catalogue.
 
     Attributes
@@ -272,7 +272,7 @@ def _simplex_run(settings: SettingValues, rounds: int, seed: int, grid: Any = "n
         settings["n_classes"], n_cells=settings.get("cells"),
         horizon=rounds if "cells" in settings and window is None else None, grid=grid, window=window,
         **{name: settings[name] for name in ("slack", "report", "hints")},
-    ).new_run()  # fmt: skip
+    )._new_run()  # fmt: skip
 
 
 MULTICLASS_CATALOGUE: Catalogue[Family] = Catalogue(
@@ -315,17 +315,17 @@ class MulticlassBaseline:
 
     def __init__(self, n_classes: int, prior: float = 0.0) -> None:
         self.memory: NDArray[np.float64] = np.array([prior, *[0.0] * (2 * n_classes)])
-        self.rules = BASELINE_RULES
+        self._rules = BASELINE_RULES
 
     @property
     def certificate(self) -> float:
         """NaN, since nothing is proven as the game goes on."""
         return math.nan
 
-    def grow(self) -> None:
+    def _grow(self) -> None:
         """Do nothing, since the memory always has room."""
 
-    def promise(self, rounds: int) -> float:
+    def _promise(self, rounds: int) -> float:
         """NaN, since nothing is promised."""
         return math.nan
 
@@ -451,7 +451,7 @@ class Player:
         if formula is not None and not self.made_for(hinted).get("hints"):
             return formula
         forecaster = self.build(rounds, hinted=hinted)
-        promise = none_for_nan(forecaster.promise(rounds))
+        promise = none_for_nan(forecaster._promise(rounds))
         return promise if formula is None or promise is None else max(formula, promise)
 
 

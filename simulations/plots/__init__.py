@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Drawing(NamedTuple):
+class PreparedPicture(NamedTuple):
     """A picture: the function that prepares the table of its numbers, and the one that draws this table."""
 
     prepare: Callable[..., pl.DataFrame]

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from onlinecal.plots import over_rounds, style
 from onlinecal.simulations.evaluation import CALIBRATED_METHOD, Evaluation
 from onlinecal.simulations.games.measuring import Game
-from onlinecal.simulations.plots import Drawing
+from onlinecal.simulations.plots import PreparedPicture
 from onlinecal.simulations.plots.games import RELIABILITY
 from onlinecal.simulations.plots.sweeps import lines_of
 from onlinecal.tables.writing import write_table
@@ -87,7 +87,7 @@ def draw_running(table: pl.DataFrame) -> Figure:
     return figure
 
 
-RUNNING = Drawing(prepare_running, draw_running)
+RUNNING = PreparedPicture(prepare_running, draw_running)
 
 
 def write_evaluations(evaluations: Sequence[Evaluation], folder: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from onlinecal.plots import style
 from onlinecal.simulations.experiments import DRIFTS
-from onlinecal.simulations.plots import Drawing
+from onlinecal.simulations.plots import PreparedPicture
 
 GAPS = ("mean_gap", "worst_gap")
 DRAWN_MEASURES = (*GAPS, "loss_change")
@@ -252,11 +252,11 @@ def _panel(axis: Axes, table: pl.DataFrame, measure: str) -> None:
     axis.set_xticks([tick for tick in axis.get_xticks() if 0 <= tick <= rounds])
 
 
-COUNTS_DRAWING = Drawing(prepare_counts, draw_counts)
+COUNTS_DRAWING = PreparedPicture(prepare_counts, draw_counts)
 EXPERIMENT_FIGURES = {
-    "steps": Drawing(prepare_steps, draw_steps),
+    "steps": PreparedPicture(prepare_steps, draw_steps),
     "actions": COUNTS_DRAWING,
     "classes": COUNTS_DRAWING,
-    "drift": Drawing(partial(summary, pair=SEVERITY_COLUMNS, by=SEVERITY_COLUMNS), draw_drift),
+    "drift": PreparedPicture(partial(summary, pair=SEVERITY_COLUMNS, by=SEVERITY_COLUMNS), draw_drift),
 }
 """The figures by name."""

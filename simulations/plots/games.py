@@ -25,7 +25,7 @@ from onlinecal.measures import calibration_distance
 from onlinecal.plots import over_rounds, reliability_diagram, style
 from onlinecal.simulations.games import players
 from onlinecal.simulations.games.measuring import Game, MeasuredMulticlass
-from onlinecal.simulations.plots import Drawing
+from onlinecal.simulations.plots import PreparedPicture
 from onlinecal.simulations.plots.multiclass import DISTANCE_DRAWING, TRIANGLE_DRAWING
 from onlinecal.simulations.plots.sweeps import TRAJECTORIES
 from onlinecal.simulations.sweeps.results import course_of, results_table
@@ -109,13 +109,13 @@ def draw_frame(axis: Axes, frame: pl.DataFrame, limit: float) -> None:
     axis.plot([forecast], [-1.22 * limit], marker="^", ms=5, color=style.INK, zorder=4, clip_on=False)
 
 
-RELIABILITY = Drawing(
+RELIABILITY = PreparedPicture(
     of_games(lambda game: reliability_diagram.reliability_table(game.forecasts, game.outcomes)),
     reliability_diagram.reliability_panels,
 )
 GAME_PICTURES = {
     "reliability": RELIABILITY,
-    "transport": Drawing(
+    "transport": PreparedPicture(
         of_games(
             lambda game: reliability_diagram.transport_table(
                 game.forecasts, game.outcomes, witness=game.witness
@@ -123,7 +123,7 @@ GAME_PICTURES = {
         ),
         reliability_diagram.transport_panels,
     ),
-    "filmstrip": Drawing(prepare_film, draw_film),
+    "filmstrip": PreparedPicture(prepare_film, draw_film),
 }
 """The pictures of whole games, by name."""
 
@@ -263,4 +263,4 @@ def _draw_game(axis: Axes, table: pl.DataFrame, what: str) -> None:
     axis.set_xlabel("round")
 
 
-WORST_GAME = Drawing(prepare_worst, draw_worst)
+WORST_GAME = PreparedPicture(prepare_worst, draw_worst)

@@ -22,7 +22,7 @@ from onlinecal.arrays import Floats
 from onlinecal.plots import style
 from onlinecal.plots.reliability_diagram import named
 from onlinecal.simulations.games.measuring import Game, MeasuredMulticlass, biases_of
-from onlinecal.simulations.plots import Drawing
+from onlinecal.simulations.plots import PreparedPicture
 from onlinecal.simulations.plots.sweeps import draw_band, lines_of
 
 
@@ -276,5 +276,5 @@ def _vectors(table: pl.DataFrame) -> Floats:
     return table.select("p0", "p1", "p2").to_numpy()
 
 
-DISTANCE_DRAWING = Drawing(prepare_distance, draw_simplex_distance)
-TRIANGLE_DRAWING = Drawing(prepare_triangle, draw_triangle)
+DISTANCE_DRAWING = PreparedPicture(prepare_distance, draw_simplex_distance)
+TRIANGLE_DRAWING = PreparedPicture(prepare_triangle, draw_triangle)

@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 
 from onlinecal.plots import style
 from onlinecal.simulations.games import players
-from onlinecal.simulations.plots import Drawing
+from onlinecal.simulations.plots import PreparedPicture
 from onlinecal.simulations.sweeps.results import (
     FITTED_MEASURES,
     LEAST_ERROR,
@@ -545,13 +545,13 @@ def draw_matrix(table: pl.DataFrame) -> Figure:
     return figure
 
 
-TRAJECTORIES = Drawing(prepare_trajectories, draw_trajectories)
+TRAJECTORIES = PreparedPicture(prepare_trajectories, draw_trajectories)
 SWEEP_FIGURES = {
-    "overview": Drawing(prepare_overview, draw_overview),
-    **{name: Drawing(measure.prepare, measure.draw) for name, measure in AGAINST_ROUNDS.items()},
+    "overview": PreparedPicture(prepare_overview, draw_overview),
+    **{name: PreparedPicture(measure.prepare, measure.draw) for name, measure in AGAINST_ROUNDS.items()},
     "trajectories": TRAJECTORIES,
-    "landscape": Drawing(prepare_landscape, draw_landscape),
-    "matrix": Drawing(prepare_matrix, draw_matrix),
+    "landscape": PreparedPicture(prepare_landscape, draw_landscape),
+    "matrix": PreparedPicture(prepare_matrix, draw_matrix),
 }
 """The figures of a sweep by name. All but trajectories are prepared from its table of results."""
 
@@ -559,7 +559,7 @@ GROWTH_FIGURES = ("landscape", "matrix")
 """The figures that need more than one T."""
 
 
-def figure_of(name: str) -> Drawing:
+def figure_of(name: str) -> PreparedPicture:
     """The figure of a sweep with this name; ValueError lists those there are."""
     if name not in SWEEP_FIGURES:
         raise ValueError(f"unknown figure {name!r}; known: {', '.join(SWEEP_FIGURES)}")

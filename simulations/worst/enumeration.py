@@ -126,7 +126,7 @@ def enumerate_games(
     check_choice(measure, get_args(WorstMeasure), "measure")
     draws = check_count(draws, "draws")
     # a deterministic forecaster does not draw, so one game is enough
-    draws = draws if len(player.build(1).draws(1)) else 1
+    draws = draws if len(player.build(1)._draws(1)) else 1
     tasks = [
         (player.spec, t, prefix, measure, draws, seed)
         for t in range(rounds, 0, -1)
@@ -189,12 +189,12 @@ def play_piece(spec: str, rounds: int, prefix: str, measure: WorstMeasure, draws
     for draw in range(draws):
         forecaster = player.build(rounds, seed + draw)
         peeks = player.family.kind == "reference"
-        drawn = np.asarray(forecaster.draws(rounds), dtype=np.float64)
-        walk = tree_walk(forecaster.rules)
+        drawn = np.asarray(forecaster._draws(rounds), dtype=np.float64)
+        walk = tree_walk(forecaster._rules)
         added = np.empty_like(errors)
         arguments = begun, rounds, drawn, measure == "ece", steps_up_to(MOST_ENUMERATED_ROUNDS), added
         while not walk(forecaster.memory, peeks, *arguments):
-            forecaster.grow()
+            forecaster._grow()
         errors += added
     errors /= draws
     place = int(np.argmax(errors >= errors.max() - EQUAL_ERRORS))

@@ -22,12 +22,18 @@ def surface() -> list[str]:
     return sorted(set(names())) + sorted(options())
 
 
-def names() -> Iterator[str]:
+def public_things() -> Iterator[tuple[str, str, Any]]:
+    """The modules that users import from, the names that each gives out, and what these stand for."""
     inside = pkgutil.walk_packages(onlinecal.__path__, "onlinecal.")
     public = [info.name for info in inside if info.ispkg or info.name == "onlinecal.reference"]
     for module in [onlinecal, *map(importlib.import_module, public)]:
         for name in getattr(module, "__all__", ()):
-            yield from described(f"{module.__name__}.{name}", getattr(module, name))
+            yield module.__name__, name, getattr(module, name)
+
+
+def names() -> Iterator[str]:
+    for module, name, thing in public_things():
+        yield from described(f"{module}.{name}", thing)
 
 
 def described(name: str, thing: Any) -> Iterator[str]:

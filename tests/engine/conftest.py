@@ -57,7 +57,7 @@ def sound():
     """A ledger that took all of LINES, and was closed; with its answers beside it."""
     with quick_folder() as folder:
         path = folder / "sound.db"
-        with Engine(path, CONFIG, hot_keys=5, window=100) as engine:
+        with Engine(path, CONFIG, hot_keys=5, states_behind=100) as engine:
             rng = random.Random(0)
             path.with_suffix(".jsonl").write_bytes(
                 b"".join(engine.handle_lines(data) for data in batches(rng, LINES, 60))

@@ -58,7 +58,7 @@ def counted(path):
 def test_early_outcomes_are_settled_and_counted_once_and_for_all(folder, together):
     path, archive = folder / "ledger.db", folder / "old.archive"
     events, early = story(together, 150)
-    with Engine(path, CONFIG, hot_keys=2, window=40) as engine:
+    with Engine(path, CONFIG, hot_keys=2, states_behind=40) as engine:
         answers = []
         for start in range(0, len(events), together):
             answers += engine.handle(events[start : start + together])

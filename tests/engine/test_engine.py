@@ -214,7 +214,7 @@ def shuffled(seed):
 def test_what_is_sent_again_is_answered_as_it_was_but_what_was_refused_is_judged_anew(seed, folder):
     events, path = shuffled(seed), folder / "ledger.db"
     some = len(events) // 2
-    with Engine(path, replace(CONFIG, park=0), hot_keys=5, window=50) as engine:
+    with Engine(path, replace(CONFIG, park=0), hot_keys=5, states_behind=50) as engine:
         first = engine.handle(events[:some])
         # as after a crash: all from the beginning, with what had not come yet
         second = engine.handle(events)

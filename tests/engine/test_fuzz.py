@@ -104,7 +104,7 @@ def test_bad_lines_among_good_ones_leave_no_trace(tmp_path, count):
     lines = [line + rng.choice([b"", b"", b"\r", b"  "]) for _, line in sorted(mixed)]
     # nothing is parked: what is parked is answered in another way when it is sent again
     config = replace(CONFIG, park=0)
-    with Engine(tmp_path / "mixed.db", config, hot_keys=10, window=500) as engine:
+    with Engine(tmp_path / "mixed.db", config, hot_keys=10, states_behind=500) as engine:
         answers, raw = answer_lines(engine, lines, rng)
         again, raw_again = answer_lines(engine, lines, rng)
         states = states_of(engine)
@@ -121,7 +121,7 @@ def test_bad_lines_among_good_ones_leave_no_trace(tmp_path, count):
             later += [line] * is_accepted(second)
     assert len(lines) - len(accepted) > 0.8 * count
     assert len(lines) > 1.1 * count
-    with Engine(tmp_path / "good.db", config, hot_keys=10, window=500) as engine:
+    with Engine(tmp_path / "good.db", config, hot_keys=10, states_behind=500) as engine:
         assert all(map(is_accepted, answer_lines(engine, accepted + later, rng)[0]))
         assert states_of(engine) == states
     assert report_of(tmp_path / "good.db") == report_of(tmp_path / "mixed.db")
@@ -179,7 +179,7 @@ def test_any_text_can_be_a_name(name, label):
             {"type": "outcome", "id": name, "value": label, "key": f"weather/{name}"},
         ]
     )
-    with Engine(None, CONFIG, window=0) as engine:
+    with Engine(None, CONFIG, states_behind=0) as engine:
         answers = answer_lines(engine, lines, random.Random(0))[0]
         if "\0" in name + label:
             assert not all(map(is_accepted, answers))

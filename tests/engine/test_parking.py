@@ -271,7 +271,7 @@ def test_dropped_outcomes_are_counted_and_logged_with_the_reason(folder, caplog,
 
 def parked_ledger(path):
     """A ledger in which outcomes wait, and one forecast was settled by one."""
-    with Engine(path, EngineConfig(park=500), window=10) as engine:
+    with Engine(path, EngineConfig(park=500), states_behind=10) as engine:
         engine.handle([Outcome(f"a{i}", i % 2, time=float(i)) for i in range(20)])
         engine.handle([Query(f"a{i}", f"k{i % 3}") for i in range(8)])
         engine.handle([*others(30), *(Outcome(f"other {i}", 1) for i in range(20))])

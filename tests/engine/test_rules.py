@@ -213,7 +213,7 @@ def test_a_key_that_is_full_takes_no_query_and_every_outcome(monkeypatch, many):
 def test_compiled_batches_and_the_judge_alone_keep_the_same_ledger(tmp_path, monkeypatch, seed):
     lines, told, states = lines_of(script(seed, 300, keys=12, kinds=(*KINDS, "plain", "plain"))), [], []
     for name in ("compiled.db", "judge.db"):
-        with Engine(tmp_path / name, CONFIG, window=50) as engine:
+        with Engine(tmp_path / name, CONFIG, states_behind=50) as engine:
             rng = random.Random(seed)
             told.append([engine.handle_lines(data) for data in batches(rng, lines, 90)])
             states.append(states_of(engine))

@@ -186,7 +186,7 @@ def test_a_damaged_outbox_is_refused_by_name(folder):
 
 def fed(path, messages, out, point=lambda: None):
     """What is sent by whoever answers messages: what is unsent first, in a file of lines."""
-    with Engine(path, CONFIG, hot_keys=4, window=60) as engine, open(out, "ab", buffering=0) as file:
+    with Engine(path, CONFIG, hot_keys=4, states_behind=60) as engine, open(out, "ab", buffering=0) as file:
         feed = TopicFeed(engine, "events", [0])
         for answers in feed.unsent():
             file.write(b"".join(b"%s\t%s\n" % one for one in answers.messages))

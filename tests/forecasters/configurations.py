@@ -89,7 +89,7 @@ def every_game(forecaster, length, played=()):
         forecaster.memory = memory.copy()
         if window is not None:
             window.table = table.copy()
-        forecaster.resume()
+        forecaster._resume()
         forecaster.learn_one({}, y)
         game = (*played, (p, y))
         yield game

@@ -38,7 +38,7 @@ def arguments(name):
     """A history, with groups or of classes, or certificates and guarantees that a forecaster had in it."""
     if name == "model_weights":
         return PROBABILITIES, ["a", "b", "c"]
-    if name in ("level_sets", "decision_losses"):
+    if name in ("level_sets", "decision_costs"):
         return PROBABILITIES, LABELS
     if name in ("group_biases", "group_mean_biases"):
         return FORECASTS, OUTCOMES, GROUPS
@@ -176,7 +176,7 @@ def test_axes_keep_what_somebody_wrote_and_nothing_else_is_changed(name):
     assert matplotlib.get_backend() == backend
 
 
-@pytest.mark.parametrize("name", ["reliability", "running_distance", "certificate", "decision_losses"])
+@pytest.mark.parametrize("name", ["reliability", "running_distance", "certificate", "decision_costs"])
 def test_a_second_history_gets_another_colour_and_both_a_name(name):
     first, second = arguments(name)
     axes = Figure().subplots()
@@ -190,7 +190,7 @@ def test_a_second_history_gets_another_colour_and_both_a_name(name):
     ]
     assert len(set(colours)) == 2
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["one", "two"]
-    if name in ("reliability", "decision_losses"):
+    if name in ("reliability", "decision_costs"):
         assert len(axes.lines) == lines, "the line of the calibrated is drawn once"
 
 
@@ -228,7 +228,7 @@ BAD = [
     ("level_sets", TABLE_OF_ONE, {"classes": ["a"]}, "classes must name the 2 columns .*, got 1"),
     ("level_sets", TABLE_OF_ONE, {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
     ("level_sets", TABLE_OF_ONE, {"confidence": 0}, "confidence must be a number between 0 and 1, got 0"),
-    ("decision_losses", (*TABLE_OF_ONE, [[1.0, math.nan]]), {}, "losses must be finite, got .*nan.* class 1"),
+    ("decision_costs", (*TABLE_OF_ONE, [[1.0, math.nan]]), {}, "losses must be finite, got .*nan.* class 1"),
     ("group_mean_biases", EMPTY, {}, "groups must have rounds, all are empty"),
     ("group_mean_biases", GROUP, {"after": [0.5] * 2}, "forecasts and after must have the same length"),
     ("group_mean_biases", GROUP, {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
@@ -319,13 +319,13 @@ def test_level_sets_stay_those_of_before_and_have_the_names_of_the_columns():
 
 def test_losses_lie_as_far_from_the_predicted_as_their_gaps_say():
     losses = np.concatenate([gaussian_losses(2, 3, 20), np.zeros((1, 2, 3))])
-    table = table_of("decision_losses", TABLE, CLASSES, losses)
+    table = table_of("decision_costs", TABLE, CLASSES, losses)
     gaps = (table["true"] - table["predicted"]).abs().to_numpy()
     assert gaps == pytest.approx(decision_loss_gap(TABLE, CLASSES, losses))
     assert table.row(-1) == (20, 0.0, 0.0)
-    given = table_of("decision_losses", TABLE, CLASSES, gaussian_losses(3, 3))
-    assert table_of("decision_losses", TABLE, CLASSES).equals(given)
-    assert table_of("decision_losses", TABLE, CLASSES, losses[0]).height == 1
+    given = table_of("decision_costs", TABLE, CLASSES, gaussian_losses(3, 3))
+    assert table_of("decision_costs", TABLE, CLASSES).equals(given)
+    assert table_of("decision_costs", TABLE, CLASSES, losses[0]).height == 1
 
 
 def test_groups_have_the_violations_of_the_report_the_worst_first():

@@ -38,7 +38,7 @@ OF_TABLES = [
     ([["0.5", "0.5"]] * 40, y, "got '0.5' at row 0, class 0: turn texts into numbers first"),
     ("p.csv", y, "X must be a table, got the text 'p.csv': read a file first"),
     ({"no": 1 - p, "yes": p}, y, r"got a dict with the keys \['no', 'yes'\]: give pandas.DataFrame"),
-    (p, y, r"got shape \(40,\): for two classes give numpy.column_stack\(\[1 - P, P\]\)"),
+    (p, y, r"got shape \(40,\): for two classes give numpy.column_stack\(\[1 - X, X\]\)"),
     (y, P, "X must be a table and y a column, got them the other way round"),
     (P, NAMES, "got 'no' at row 0: name the columns of X with classes=, or give X as a data frame"),
     (P, 2 * y - 1, r"got -1 at row 0: for -1 and 1 give \(y \+ 1\) // 2"),

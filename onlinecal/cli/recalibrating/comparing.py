@@ -90,8 +90,7 @@ def fitted(model: Any, fit: Part, view: View = the_probabilities) -> Map:
     """The map of probabilities of a model that is fitted to these rows."""
     first, *more = view(fit)
     model.fit(first, fit.settled, *more)
-    predict = getattr(model, "predict_proba", model.predict)
-    return lambda part: np.asarray(predict(*view(part)))
+    return lambda part: np.asarray(model.predict_proba(*view(part)))
 
 
 def rivals(k: int) -> dict[str, ProbabilityRecalibrator]:

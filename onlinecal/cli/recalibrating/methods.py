@@ -285,7 +285,7 @@ def action_rows(loss_table: LossTable, part: Part, after: Floats) -> list[dict[s
 
 def decision_pictures(run: Run, losses: Floats) -> list[Drawing]:
     """The gap against rounds, if any, and true losses against predicted ones."""
-    from onlinecal.plots.decisions import decision_losses_table, draw_methods
+    from onlinecal.plots.decisions import decision_costs_table, draw_methods
     from onlinecal.plots.recalibrations import draw_gaps
 
     shown, loss_table = run.shown, run.loss_table
@@ -294,7 +294,7 @@ def decision_pictures(run: Run, losses: Floats) -> list[Drawing]:
     if run.model.n_rounds_:
         drawn.append(Drawing(draw_gaps, gaps_by_round(run, losses[:N_CURVES]), "gaps"))
     each = {
-        name: decision_losses_table(table, shown.settled, losses).drop("loss")
+        name: decision_costs_table(table, shown.settled, losses).drop("loss")
         if loss_table is None
         else losses_of_halves(table, shown.settled, losses)
         for name, table in mapped.items()

@@ -228,7 +228,7 @@ def surroundings() -> tuple[dict[str, Any], list[Any]]:
     from importlib.metadata import PackageNotFoundError, version
 
     from onlinecal.compiling.folder import looked_into
-    from onlinecal.engine.ledger.check import Finding
+    from onlinecal.engine.ledger.check import LedgerFinding
     from onlinecal.version import STATE_FORMAT
 
     facts: dict[str, Any] = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
@@ -240,7 +240,7 @@ def surroundings() -> tuple[dict[str, Any], list[Any]]:
     facts["compiled"] = [{"folder": str(folder), "kernels": kernels} for folder, kernels in folders]
     if any(kernels for _, kernels in folders):
         return facts, []
-    cold = Finding(
+    cold = LedgerFinding(
         "no compiled code is kept: a start compiles for a minute",
         "run `onlinecal warmup` with the NUMBA_CACHE_DIR that the engine has",
     )

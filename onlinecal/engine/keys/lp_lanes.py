@@ -31,13 +31,13 @@ MOST_LEVELS = 1000
 MOST_LP_ROUNDS = 1 << 31
 """Biases then fit 64 bits."""
 MOST_LP_OPEN = 1 << 22
-LevelSet = list[tuple[int, int]]
+LevelPairs = list[tuple[int, int]]
 
 
 class StoredEntry(Struct, array_like=True):
     """What is stored of a `CountedLevelSet`: the counts of one level set."""
 
-    level_set: LevelSet
+    level_set: LevelPairs
     credit: float
     weight: float
     labels: dict[int, float]
@@ -49,7 +49,7 @@ class StoredMap(Struct, array_like=True):
 
     width: int
     least: float
-    level_sets: list[LevelSet]
+    level_sets: list[LevelPairs]
     values: list[list[float]]
 
 
@@ -81,7 +81,7 @@ class LpState(Struct, array_like=True):
     entries: list[StoredEntry]
     map: StoredMap | None
     rest: int
-    biases: list[tuple[LevelSet, dict[int, int]]]
+    biases: list[tuple[LevelPairs, dict[int, int]]]
 
 
 class LpLane(Lane):
@@ -214,7 +214,7 @@ class LpLane(Lane):
         require(bool(np.isfinite(values).all()), "its map")
         return LevelSetMap(levels, values, n_levels, self.kind.settings.within_ == "shift", stored.least)
 
-    def _level_set(self, pairs: LevelSet, width: int) -> tuple[tuple[int, int], ...]:
+    def _level_set(self, pairs: LevelPairs, width: int) -> tuple[tuple[int, int], ...]:
         """A level set: classes below `width`, in order, with a level each; ValueError if it is none."""
         classes = [j for j, _ in pairs]
         is_sound = classes == sorted(set(classes)) and all(0 <= j < width for j in classes)

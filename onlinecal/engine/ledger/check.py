@@ -191,24 +191,24 @@ LEAST_FREE = LARGE_WAL = 1 << 30
 Facts = dict[str, Any]
 
 
-class Finding(Struct, frozen=True):
+class LedgerFinding(Struct, frozen=True):
     """Something that is wrong with a ledger, and what to do about it."""
 
     wrong: str
     do: str
 
 
-def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
+def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[LedgerFinding]]:
     """Facts about a ledger's file, and what is wrong with it.
 
     With `integrity`, SQLite looks over every page, and archives are compared with their digests, which takes
     a few seconds for each gigabyte.
     """
     facts: Facts = {}
-    findings: list[Finding] = []
+    findings: list[LedgerFinding] = []
     if not path.is_file():
         there = "this is no file" if path.exists() else "there is no such ledger"
-        return facts, [Finding(f"{path}: {there}", "check the path, or restore a backup")]
+        return facts, [LedgerFinding(f"{path}: {there}", "check the path, or restore a backup")]
     _files(path, facts, findings)
     try:
         with closing(Ledger(path, read_only=True)) as ledger, ledger.content_errors():
@@ -219,11 +219,11 @@ def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[Finding]]:
         do = f"{REPAIR_ADVICE}."
         if type(error.__cause__) is ValueError and REPAIR_ADVICE not in str(error):
             do = "give the right file, one with one name, or install the version that wrote it"
-        findings.append(Finding(str(error).replace(f". {REPAIR_ADVICE}", ""), do))
+        findings.append(LedgerFinding(str(error).replace(f". {REPAIR_ADVICE}", ""), do))
     return facts, findings
 
 
-def _files(path: Path, facts: Facts, findings: list[Finding]) -> None:
+def _files(path: Path, facts: Facts, findings: list[LedgerFinding]) -> None:
     real = os.path.realpath(path)
     states = {}
     for part in DATABASE_FILES:
@@ -236,14 +236,14 @@ def _files(path: Path, facts: Facts, findings: list[Finding]) -> None:
     facts.update(bytes=size, wal_bytes=wal, last_commit=last, free_bytes=free)
     if free < max(LEAST_FREE, wal):
         do = "make room; or move older events to another disk with `stream archive --shrink`"
-        findings.append(Finding(f"{free / 2**20:,.0f} MiB of disk are free", do))
+        findings.append(LedgerFinding(f"{free / 2**20:,.0f} MiB of disk are free", do))
     if wal > max(LARGE_WAL, size):
         wrong = f"the log of commits, {path}-wal, has {wal / 2**20:,.0f} MiB"
         do = "end what has been reading the ledger for long (a report, a backup): it cannot be emptied before"
-        findings.append(Finding(wrong, do))
+        findings.append(LedgerFinding(wrong, do))
 
 
-def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
+def _content(ledger: Ledger, facts: Facts, findings: list[LedgerFinding]) -> None:
     last, keys = ledger.last_numbers()
     tail, archives = ledger.tail(), archives_of(ledger)
     [(page, free)] = ledger.rows("SELECT * FROM pragma_page_size, pragma_freelist_count")
@@ -254,7 +254,7 @@ def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
     if last - tail > FAR_BEHIND:
         wrong = f"the states are {last - tail:,} events behind the log"
         do = "stop the engine with SIGTERM once: it writes them; until then a start replays these events"
-        findings.append(Finding(wrong, do))
+        findings.append(LedgerFinding(wrong, do))
     config_of(ledger)
     facts["is_archive"] = ledger.about("archive") is not None
     facts["archives"] = [
@@ -263,15 +263,15 @@ def _content(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
     ]
 
 
-def _integrity(ledger: Ledger, facts: Facts, findings: list[Finding]) -> None:
+def _integrity(ledger: Ledger, facts: Facts, findings: list[LedgerFinding]) -> None:
     problems = [row[0] for row in ledger.rows("PRAGMA quick_check(10)")]
     facts["integrity"] = "ok" if problems == ["ok"] else problems
     if problems != ["ok"]:
-        findings.append(Finding(f"the file is damaged: {problems[0]}", f"{REPAIR_ADVICE}."))
+        findings.append(LedgerFinding(f"the file is damaged: {problems[0]}", f"{REPAIR_ADVICE}."))
     for archive in archives_of(ledger):
         if os.path.exists(archive.path) and digest_of(Path(archive.path)) != archive.digest:
             wrong = f"{archive.path}: the archive is not as it was made"
-            findings.append(Finding(wrong, "restore a backup of it"))
+            findings.append(LedgerFinding(wrong, "restore a backup of it"))
 
 
 BATCH = 4096

@@ -61,7 +61,7 @@ class RateLimit(logging.Filter):
 logger.addFilter(RateLimit(most=MOST_ALIKE))
 
 
-class JsonLines(logging.Formatter):
+class JsonLogLines(logging.Formatter):
     """One JSON object a line: time, level, logger, message, and what the record is about."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -91,7 +91,7 @@ class PlainText(logging.Formatter):
 def log_to_stderr(as_json: bool) -> None:
     """Log to standard error: everything, also of the server, as JSON lines; or warnings as plain text."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if as_json else PlainText())
+    handler.setFormatter(JsonLogLines() if as_json else PlainText())
     for name in ("onlinecal", "uvicorn", "asyncio") if as_json else ("onlinecal",):
         of_package = logging.getLogger(name)
         of_package.handlers = [handler]

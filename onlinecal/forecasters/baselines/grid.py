@@ -236,9 +236,9 @@ class PowerOfTwoChoices(GridBaseline):
 
     def expected_ece(self, rounds: int) -> float:
         """The same as `promise`, since nothing is drawn."""
-        return self.promise(rounds)
+        return self._promise(rounds)
 
-    def promise(self, rounds: int) -> float:
+    def _promise(self, rounds: int) -> float:
         """T/(2m) + m + 1, which the ECE of the answers cannot exceed, a sum over rounds."""
         m = self.n_points - 1
         return rounds / (2 * m) + m + 1

@@ -281,7 +281,7 @@ class Baseline(Restored, base.Classifier):
         self._rng = generator(seed) if self.randomised else None
         self.memory = memory
         self._u = 0.0 if self._rng is None else float(self._rng.random())
-        self.resume()
+        self._resume()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
@@ -309,12 +309,12 @@ class Baseline(Restored, base.Classifier):
     def _play(self, outcomes: NDArray[np.uint8]) -> NDArray[np.float64]:
         self._check_bears(len(outcomes))
         charged = np.empty(len(outcomes))
-        entry_points(self.machine)[1](self.memory, outcomes, self.draws(len(outcomes)), charged)
-        self.resume()
+        entry_points(self.machine)[1](self.memory, outcomes, self._draws(len(outcomes)), charged)
+        self._resume()
         return charged
 
     @property
-    def rules(self) -> Rules:
+    def _rules(self) -> Rules:
         """The functions that compiled loops drive the memory with."""
         return self.machine
 
@@ -328,11 +328,11 @@ class Baseline(Restored, base.Classifier):
         """A proven upper bound on the distance to calibration so far, a sum: here the ECE itself."""
         return float(self.machine.certificate(self.memory))
 
-    def promise(self, rounds: int) -> float:
+    def _promise(self, rounds: int) -> float:
         """NaN: no bound holds for the distance of every single game."""
         return math.nan
 
-    def draws(self, number: int) -> NDArray[np.float64]:
+    def _draws(self, number: int) -> NDArray[np.float64]:
         """Use up the uniform draws of the coming rounds, shape (number,); empty if nothing is drawn."""
         if self._rng is None:
             return np.empty(0)
@@ -340,7 +340,7 @@ class Baseline(Restored, base.Classifier):
         self._u = float(drawn[-1])
         return drawn[:-1]
 
-    def grow(self) -> None:
+    def _grow(self) -> None:
         """The memory never has to grow; ValueError if its counts are full."""
         self._check_bears(1)
 
@@ -352,11 +352,11 @@ class Baseline(Restored, base.Classifier):
             )
 
     @property
-    def most_rounds(self) -> int:
+    def _most_rounds(self) -> int:
         """How many rounds it bears in all: 2^53/(2 (n + 1)) with n values to forecast from."""
         return int(EXACT_UP_TO / (2.0 * (float(self.memory[POINTS]) + 1.0)))
 
-    def resume(self) -> None:
+    def _resume(self) -> None:
         """Take up the memory again after a compiled loop has played on it."""
         self._probability = float(entry_points(self.machine)[0](self.memory, self._u))
 

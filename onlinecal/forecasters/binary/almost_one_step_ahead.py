@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.decisions import decision_bound
-from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, Report, bias_part, certificate
+from onlinecal.forecasters.binary.cells import NO_HINT, SCALE, ReportChoice, bias_part, certificate
 from onlinecal.forecasters.binary.choice import Grid, Rule
 from onlinecal.forecasters.binary.grid import GridForecaster
 from onlinecal.forecasters.rules import Rules, check_expected
-from onlinecal.forecasters.tokens import Announcing, Forecast
+from onlinecal.forecasters.tokens import Announcing, BinaryForecast
 from onlinecal.validation import check_probability, share_of
 
 
@@ -111,7 +111,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         grid: Grid = "auto",
         rule: Rule = "balanced",
         slack: float | None = None,
-        report: Report | None = None,
+        report: ReportChoice | None = None,
         window: int | None = None,
         hints: bool = False,
     ) -> None:
@@ -144,7 +144,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         once that is later); otherwise the bound at the present round. If several forecasts have been open at
         once, it includes what that may cost.
         """
-        return self.promise(max(self.horizon or 0, self.n_rounds))
+        return self._promise(max(self.horizon or 0, self.n_rounds))
 
     @property
     def window_certificate(self) -> float | None:
@@ -170,7 +170,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         """The same for another number of consecutive rounds."""
         return None if self.window is None else self._window_promise_of(self.memory, rounds, self._late)
 
-    def forecast(self, hint: float | None = None) -> Forecast:
+    def forecast(self, hint: float | None = None) -> BinaryForecast:
         """Issue a forecast; `observe` settles it.
 
         With a hint, a probability in [0, 1], the valid cell nearest to it is reported. Raises ValueError for
@@ -180,22 +180,22 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         if hint is not None:
             check_expected(self.hints, "hint")
             guide = check_probability(hint, "hint")
-        self.note_late(len(self._open))
+        self._note_late(len(self._open))
         lower, step, probability = self.machine.issue(self.memory, guide)
         scale = int(self.memory[SCALE])
         ends = lower / scale, (lower + step) / scale
-        return Forecast(
+        return BinaryForecast(
             probability, *ends, None if hint is None else guide, *self._open.issue(), (lower, step)
         )
 
-    def observe(self, forecast: Forecast, outcome: SupportsFloat) -> None:
+    def observe(self, forecast: BinaryForecast, outcome: SupportsFloat) -> None:
         """Settle a forecast with its outcome, in [0, 1]; each forecast once, in any order.
 
         Raises ValueError, and changes nothing, if the forecast is of another forecaster or was settled
         before, or if the outcome is no number in [0, 1].
         """
         self._open.check(forecast)
-        self.settle(*forecast.cell, share_of(outcome, "outcome"), forecast.probability)
+        self._settle(*forecast.cell, share_of(outcome, "outcome"), forecast.probability)
         self._open.close(forecast)
 
     @overload
@@ -276,9 +276,9 @@ class OneStepAhead(GridForecaster):
             self._terms = self._terms._replace(reach=0.0)
 
     @property
-    def rules(self) -> Rules:
+    def _rules(self) -> Rules:
         """The functions that compiled loops drive the memory with: the certificate is that of the answers."""
-        return super().rules._replace(certificate=bias_part)
+        return super()._rules._replace(certificate=bias_part)
 
     @property
     def certificate(self) -> float:
@@ -291,7 +291,7 @@ class OneStepAhead(GridForecaster):
 
         On the self-tuning grid it is the bound of Almost-One-Step-Ahead.
         """
-        return self.promise(max(self.horizon or 0, self.n_rounds))
+        return self._promise(max(self.horizon or 0, self.n_rounds))
 
     def answer(self, outcome: SupportsFloat) -> float:
         """The charged point of the next round, whose outcome in [0, 1] is given; the round is settled."""

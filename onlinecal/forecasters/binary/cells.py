@@ -69,8 +69,8 @@ GAIN_BITS = 38
 BRIM = (1 << 63) - (1 << GAIN_BITS)
 """A round is only played while the accumulators are below this."""
 
-Report = Literal["midpoint", "lower", "upper", "hint"]
-REPORTS: tuple[Report, ...] = get_args(Report)
+ReportChoice = Literal["midpoint", "lower", "upper", "hint"]
+REPORTS: tuple[ReportChoice, ...] = get_args(ReportChoice)
 MIDPOINT, AT_LOWER, AT_UPPER, AT_HINT, OUTER = range(5)
 REPORT_KINDS = (*REPORTS, "outer")
 """The reports by their number in REPORT. Graded grids have "outer", the end of a cell that is nearer to 0 or

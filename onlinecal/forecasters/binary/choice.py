@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from onlinecal.arrays import Ints
 from onlinecal.forecasters.binary import dyadic, graded, nested, uniform
-from onlinecal.forecasters.binary.cells import REPORTS, Report
+from onlinecal.forecasters.binary.cells import REPORTS, ReportChoice
 from onlinecal.forecasters.binary.graded import MOST_HALF, best_half, graded_points
 from onlinecal.forecasters.binary.guarantees import Biases, Terms, cells_for, reach_of
 from onlinecal.forecasters.binary.windows import MOST_WINDOW
@@ -49,7 +49,7 @@ class GridSettings(NamedTuple):
     grid: Grid
     rule: Rule
     slack: float | None
-    report: Report | None
+    report: ReportChoice | None
     window: int | None
     hints: bool
 
@@ -108,7 +108,7 @@ class GridSettings(NamedTuple):
         return SLACK_ON_FIXED_GRIDS if self.grid_stays or self.grid == "nested" else SLACK_WITH_HINTS
 
     @property
-    def report_in_use(self) -> Report:
+    def report_in_use(self) -> ReportChoice:
         """The user's report or the forecaster's choice, on a grid whose cells do not report their ends."""
         return self.report or (REPORT_WITH_HINTS if self.hints else REPORT_WITHOUT_HINTS)
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from onlinecal.forecasters.binary import cells
-from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, ROUNDS, STEP, TABLE, Report
+from onlinecal.forecasters.binary.cells import LOWER, NO_HINT, ROUNDS, STEP, TABLE, ReportChoice
 from onlinecal.forecasters.binary.choice import Grid, GridSettings, Rule
 from onlinecal.forecasters.binary.compiled import enlarged, machine_of
 from onlinecal.forecasters.binary.full_table import cells_of
@@ -32,7 +32,7 @@ from onlinecal.forecasters.rules import (
     Rules,
     check_expected,
 )
-from onlinecal.forecasters.tokens import Forecast, OpenForecasts
+from onlinecal.forecasters.tokens import BinaryForecast, OpenForecasts
 from onlinecal.restoring import Restored, require
 from onlinecal.tables.columns import check_probabilities, check_same_length, check_shares
 from onlinecal.validation import OUTCOMES, share_of
@@ -57,7 +57,7 @@ class GridForecaster(Restored, base.Classifier):
         grid: Grid,
         rule: Rule,
         slack: float | None,
-        report: Report | None,
+        report: ReportChoice | None,
         window: int | None = None,
         hints: bool = False,
     ) -> None:
@@ -66,12 +66,12 @@ class GridForecaster(Restored, base.Classifier):
         self.rule, self.slack = settings.rule, settings.slack
         self.window, self.hints = settings.window, settings.hints
         self._slack, self._terms = settings.slack_in_use, settings.terms
-        self._open = OpenForecasts(Forecast)
+        self._open = OpenForecasts(BinaryForecast)
         self._late = 0
         self._adopt(settings.new_memory())
-        if settings.grid_stays and self.horizon is not None and self.horizon > self.most_rounds:
+        if settings.grid_stays and self.horizon is not None and self.horizon > self._most_rounds:
             raise ValueError(
-                f"horizon must be at most {self.most_rounds}, as many rounds as the integers of a grid of "
+                f"horizon must be at most {self._most_rounds}, as many rounds as the integers of a grid of "
                 f"{cells_of(self.memory)} cells bear, got {self.horizon!r}"
             )
         if self.window is not None:
@@ -81,22 +81,22 @@ class GridForecaster(Restored, base.Classifier):
         self.memory = memory
         self.machine = machine_of(memory)
         self._probability = 0.5
-        self.resume()
+        self._resume()
 
     @property
-    def rules(self) -> Rules:
+    def _rules(self) -> Rules:
         """The functions that compiled loops drive the memory with."""
         return self.machine.rules_for(self.hints)
 
-    def draws(self, number: int) -> NDArray[np.float64]:
+    def _draws(self, number: int) -> NDArray[np.float64]:
         """A deterministic forecaster draws nothing, whatever `number` is asked for."""
         return np.empty(0)
 
-    def grow(self) -> None:
+    def _grow(self) -> None:
         """Double the memory, when a compiled loop has found it full."""
         self.memory = enlarged(self.memory)
 
-    def resume(self) -> None:
+    def _resume(self) -> None:
         """Take up the memory again after a compiled loop has played on it."""
         # the current cell's report is plain Python: nobody shall wait for a kernel to be compiled here
         lower, step = int(self.memory[LOWER]), int(self.memory[STEP])
@@ -120,7 +120,7 @@ class GridForecaster(Restored, base.Classifier):
             self._window.check(self.window, self.memory)  # type: ignore[union-attr]
         self.machine = machine_of(self.memory)
 
-    def settle(self, lower: int, step: int, outcome: float, forecast: float) -> None:
+    def _settle(self, lower: int, step: int, outcome: float, forecast: float) -> None:
         """Charge a round that was reported as `forecast` in the cell (lower, lower + step).
 
         The outcome is an int, 0 or 1, or a float in [0, 1].
@@ -140,7 +140,7 @@ class GridForecaster(Restored, base.Classifier):
         The entry point gets the memory and these arguments.
         """
         while (answer := entry(self.memory, *arguments)) == NO_ROOM:
-            self.grow()
+            self._grow()
         return answer
 
     def _charge_in_window(
@@ -179,13 +179,13 @@ class GridForecaster(Restored, base.Classifier):
             outcome: float = OUTCOMES[y]
         except (KeyError, TypeError):
             outcome = share_of(y, "y")
-        self.note_late(len(self._open))
+        self._note_late(len(self._open))
         if self.hints or self._window is not None or outcome not in (0, 1):
-            self.settle(*self._coming(), outcome, self._probability)
+            self._settle(*self._coming(), outcome, self._probability)
             return
         # this is `_charge` without the call, which would take a fifth of such an event
         while (probability := self.machine.advance(self.memory, outcome)) == NO_ROOM:
-            self.grow()
+            self._grow()
         self._probability = probability
 
     def _coming(self) -> tuple[int, int]:
@@ -198,7 +198,7 @@ class GridForecaster(Restored, base.Classifier):
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
         """The forecast of the coming round, as the probabilities of False and True."""
         if self.hints:
-            self.note_late(len(self._open))
+            self._note_late(len(self._open))
             self._coming()
         p = self._probability
         return {False: 1.0 - p, True: p}
@@ -213,7 +213,7 @@ class GridForecaster(Restored, base.Classifier):
             check_expected(self.hints, "hints")
             advice = check_probabilities(hints, "hints")
             check_same_length(advice, played, "hints and outcomes")
-        self.note_late(len(self._open))
+        self._note_late(len(self._open))
         forecasts, points = np.empty(len(played)), np.empty(len(played) if charged else 0)
         tapes: tuple[NDArray[Any], ...] = played, advice, forecasts, points
         first_share = len(played)
@@ -231,7 +231,7 @@ class GridForecaster(Restored, base.Classifier):
                 self._window.table = table
             raise
         finally:
-            self.resume()
+            self._resume()
         return forecasts, points
 
     def _play(self, *tapes: NDArray[Any]) -> None:
@@ -251,7 +251,7 @@ class GridForecaster(Restored, base.Classifier):
             if done == len(outcomes):
                 break
             if not machine.rules.has_room(self.memory):
-                self.grow()
+                self._grow()
             if window is not None:
                 window.prepare(self.memory, self.n_rounds, self.n_rounds + 1)
         if guide is not None:
@@ -263,7 +263,7 @@ class GridForecaster(Restored, base.Classifier):
         lower, step, forecast = self.machine.issue(self.memory, hints[0] if len(hints) else NO_HINT)
         ends = lower / self.memory[cells.SCALE], (lower + step) / self.memory[cells.SCALE]
         forecasts[:1], charged[:1] = forecast, np.clip(outcomes[0], *ends)
-        self.settle(lower, step, float(outcomes[0]), forecast)
+        self._settle(lower, step, float(outcomes[0]), forecast)
 
     def _window_certificate_at(self, now: int | None) -> float | None:
         """A proven bound on the distance of the rounds in the window of this moment, a sum; None without one.
@@ -272,13 +272,13 @@ class GridForecaster(Restored, base.Classifier):
         """
         return None if self._window is None else self._window.certificate(self.memory, now)
 
-    def note_late(self, others: int) -> None:
+    def _note_late(self, others: int) -> None:
         """Allow in the guarantee for so many `others` that were open when a forecast was issued."""
         self._late = max(self._late, others)
         if self.memory[cells.GROWING_SLACK] and others > self.memory[cells.LATE]:
             self.machine.rules.note_late(self.memory, others)
 
-    def promise(self, rounds: int) -> float:
+    def _promise(self, rounds: int) -> float:
         """The bound on distance plus bias after so many rounds that is known beforehand, a sum."""
         return self._promise_of(self.memory, rounds, self._late)
 
@@ -291,7 +291,7 @@ class GridForecaster(Restored, base.Classifier):
         return self.machine.rules.window_promise(memory, self._terms, rounds, late)
 
     @property
-    def most_rounds(self) -> int:
+    def _most_rounds(self) -> int:
         """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
 
         Its accumulators are integers of 64 bits. On a uniform grid of m cells they bear about 2^31 m rounds

@@ -163,13 +163,13 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         self.n_classes, self.n_cells, self.horizon, self.window = n_classes, n_cells, horizon, window
         self.slack, self.labels, self.report, self.grid, self.hints = slack, labels, report, grid, hints
         self._known = known
-        self._run = self.new_run()
+        self._run = self._new_run()
         if horizon is not None and (k := len(known)) > 2:
             remarks = vacuous_remarks(self.guarantee, float(horizon * reach(k, 1)), k, horizon)
             warn_of(remarks, GuaranteeWarning)
         self._open = OpenForecasts(SimplexForecast)
 
-    def new_run(self) -> SimplexRun:
+    def _new_run(self) -> SimplexRun:
         """A run before its first round, with this forecaster's parameters."""
         return SimplexRun(self._known, self)
 
@@ -302,7 +302,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         return self._run.rounds
 
     @property
-    def most_rounds(self) -> int:
+    def _most_rounds(self) -> int:
         """How many rounds this setting bears in all, whatever comes; the one after that may be refused.
 
         About 2^32 in any setting, for 64 bits; about 2^62/(k m) with known classes, reported barycentres and

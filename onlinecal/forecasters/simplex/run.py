@@ -82,7 +82,7 @@ class SimplexRun(Restored):
     The river class, the engine's lanes and the duels all play by way of it.
     """
 
-    rules = machine.RULES
+    _rules = machine.RULES
     table = windows.NO_WINDOW
     """The table of the window, if it keeps one (`machine.windows`)."""
     parts = 1
@@ -153,7 +153,7 @@ class SimplexRun(Restored):
         m = self.grid_at(first)[0]
         return max(0, last - first + 1) * reach(k, m, self.follows) / m
 
-    def promise(self, rounds: int) -> Fraction:
+    def _promise(self, rounds: int) -> Fraction:
         """The most that the certificate can be after that many rounds if no further class appears."""
         late, k = self.late, len(self.numbers)
         total = self.past + (NEWCOMER + (late + 2) * ROUND_ROUNDING) * self.newcomers
@@ -264,7 +264,7 @@ class SimplexRun(Restored):
         """How many points a round may be charged to: one, or one for each class once labels were soft."""
         return len(self.numbers) if self.parts > 1 else 1
 
-    def grow(self) -> None:
+    def _grow(self) -> None:
         """Go on to the next grid if it is due, and let the table grow until another round fits.
 
         Raises ValueError, and changes nothing, if the integers cannot bear another round.
@@ -333,7 +333,7 @@ class SimplexRun(Restored):
         parts = self.parts_for(k)
         if len(self.memory):
             if self.memory[memories.ROUNDS] >= self.memory[memories.LIMIT]:
-                self.grow()
+                self._grow()
             before = self.memory
             self.memory = memories.divided(before, parts, self.slack, self.growing, self.report)
             self._refit_window(before)
@@ -382,7 +382,7 @@ class SimplexRun(Restored):
     @property
     def guarantee(self) -> float:
         """What the certificate cannot exceed now, or at the horizon if that is still to come."""
-        return float(self.promise(max(self.horizon or 0, self.rounds)))
+        return float(self._promise(max(self.horizon or 0, self.rounds)))
 
     @property
     def window_certificate(self) -> float | None:
@@ -447,20 +447,20 @@ class SimplexRun(Restored):
         numbers = NO_CELL if cell is None else cell.numbers
         round = numbers, np.array(forecast), outcome, weights, self.parts, float(rounded)
         if machine.settle_waiting(self.memory, self.table, *round, False) == NO_ROOM:
-            self.grow()
+            self._grow()
             machine.settle_waiting(self.memory, self.table, *round, True)
 
     def advance(self, number: int) -> None:
         """Charge a round to the current cell."""
         while machine.advance(self.memory, self.table, number, self.charges) == NO_ROOM:
-            self.grow()
+            self._grow()
 
     def current(self) -> list[float]:
         """The forecast of the coming round, as `rules.announce` has it; empty while no class is known."""
         if not len(self.memory):
             return []
         if self.memory[memories.ROUNDS] >= self.memory[memories.LIMIT]:
-            self.grow()
+            self._grow()
         sums, k = int(self.memory[memories.CURRENT_FRAME]) + memories.SUMS, len(self.numbers)
         parts = k * int(self.memory[memories.SCALE])
         return [s / parts for s in self.memory[sums : sums + k].tolist()]
@@ -472,7 +472,7 @@ class SimplexRun(Restored):
             return None, []
         forecast, cell = np.empty(k), np.empty(cell_size(k), np.int32)
         while machine.issue(self.memory, guide, forecast, cell, self.charges) == NO_ROOM:
-            self.grow()
+            self._grow()
         return Cell(cell.tobytes()), forecast.tolist()
 
     def observe(self, cell: Cell | None, forecast: Sequence[float], outcome: Any) -> None:
@@ -547,4 +547,4 @@ def replay_until(
     while done < len(numbers):
         done = machine.replay(run.memory, run.table, numbers, weights, run.parts, rounded, *tapes, done)
         if done < len(numbers):
-            run.grow()
+            run._grow()

@@ -7,6 +7,6 @@ from typing import TYPE_CHECKING
 from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from onlinecal.measures.distance.calibration_distance import CalibrationDistance as CalibrationDistance
+    from onlinecal.measures.distance.calibration_distance import DistanceBracket as DistanceBracket
 else:
     __getattr__, __dir__, __all__ = lazy_names(__name__)

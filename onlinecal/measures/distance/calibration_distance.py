@@ -26,12 +26,12 @@ from onlinecal.measures.distance.narrowing import bracket, deduction
 from onlinecal.tables.columns import check_probabilities, check_same_length
 from onlinecal.validation import check_choice, check_number
 
-Method = Literal["auto", "exact", "bracket"]
+DistanceMethod = Literal["auto", "exact", "bracket"]
 RowNumbers = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationDistance(Shown):
+class DistanceBracket(Shown):
     """Where the distance to calibration lies, and a calibrated sequence that proves the upper end.
 
     Attributes
@@ -59,12 +59,12 @@ def calibration_distance(
     forecasts: ArrayLike,
     outcomes: ArrayLike,
     *,
-    method: Method = "auto",
+    method: DistanceMethod = "auto",
     normalize: bool = False,
     look_ahead: ArrayLike | None = None,
     budget: float = 1.0,
     rtol: float = 0.0,
-) -> CalibrationDistance:
+) -> DistanceBracket:
     """How far forecasts are from calibrated: the least sum of |forecast - q| over calibrated sequences q.
 
     Parameters
@@ -96,7 +96,7 @@ def calibration_distance(
 
     Returns
     -------
-    CalibrationDistance
+    DistanceBracket
         lower, upper, exact and witness.
 
     Raises
@@ -146,11 +146,11 @@ def calibration_distance_from_counts(
     zeros: ArrayLike,
     ones: ArrayLike,
     *,
-    method: Method = "auto",
+    method: DistanceMethod = "auto",
     normalize: bool = False,
     budget: float = 1.0,
     rtol: float = 0.0,
-) -> CalibrationDistance:
+) -> DistanceBracket:
     """`calibration_distance` of a history given as counts; its witness is by increasing forecast.
 
     Parameters
@@ -173,7 +173,7 @@ def calibration_distance_from_counts(
 
 def _of_shares(
     counts: Counts, p: Floats, y: Floats, ahead: Floats | None, normalize: bool, budget: float, rtol: float
-) -> CalibrationDistance:
+) -> DistanceBracket:
     lower, _, pools = share_bounds(counts, budget)
     sequences = [sequence_of(y, pools[np.searchsorted(counts.values, p)])]
     if ahead is not None:
@@ -191,22 +191,20 @@ def _of_shares(
     return _answer(lower, upper, is_exact, sequences[uppers.index(upper)], normalize)
 
 
-def _answer(
-    lower: float, upper: float, is_exact: bool, witness: Floats, normalize: bool
-) -> CalibrationDistance:
+def _answer(lower: float, upper: float, is_exact: bool, witness: Floats, normalize: bool) -> DistanceBracket:
     scale = len(witness) if normalize else 1
-    return CalibrationDistance(lower / scale, upper / scale, upper / scale if is_exact else None, witness)
+    return DistanceBracket(lower / scale, upper / scale, upper / scale if is_exact else None, witness)
 
 
 def _measured(
     counts: Counts,
     rounds: tuple[RowNumbers, RowNumbers],
     starts: list[Levels],
-    method: Method,
+    method: DistanceMethod,
     normalize: bool,
     budget: float,
     rtol: float,
-) -> CalibrationDistance:
+) -> DistanceBracket:
     """The answer for a history; `rounds` are the rows with outcome 0 and with outcome 1, by forecast."""
     if method == "exact":
         budget, rtol = math.inf, 0.0
@@ -216,6 +214,6 @@ def _measured(
 
 def check_options(method: str, budget: float, rtol: float) -> None:
     """ValueError for an unknown method, or for numbers out of range."""
-    check_choice(method, get_args(Method), "method")
+    check_choice(method, get_args(DistanceMethod), "method")
     check_number(budget, "budget", 0.0, math.inf, "(]", "a positive number")
     check_number(rtol, "rtol", 0.0, math.inf, "[]", "a number of at least 0")

@@ -27,7 +27,11 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats, Ints, Tell, part_of, progress_on_stderr
 from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import count_shares
-from onlinecal.measures.distance.calibration_distance import Method, calibration_distance, check_options
+from onlinecal.measures.distance.calibration_distance import (
+    DistanceMethod,
+    calibration_distance,
+    check_options,
+)
 from onlinecal.measures.distance.classes import groupings, potentials, prices
 from onlinecal.measures.distance.classes.groupings import MOST_MERGED, class_frequencies, equal_rows, merged
 from onlinecal.measures.distance.classes.search import PriceFunction, searched, start_at, start_of
@@ -107,7 +111,7 @@ def multiclass_calibration_distance(
     normalize: bool = False,
     look_ahead: ArrayLike | None = None,
     budget: float = 0.2,
-    method: Method = "auto",
+    method: DistanceMethod = "auto",
     progress: Callable[[float], None] | None = None,
 ) -> MulticlassDistance:
     """How far class probabilities are from calibrated ones q: least sum of |p - q|_1, or a bracket of it.
@@ -204,7 +208,7 @@ def work_for(rounds: int) -> float:
 
 
 def _of_several(
-    p: Floats, y: NDArray[Any], ahead: Floats | None, budget: float, method: Method, tell: Tell
+    p: Floats, y: NDArray[Any], ahead: Floats | None, budget: float, method: DistanceMethod, tell: Tell
 ) -> tuple[float, Floats, bool]:
     """The lower end, a witness of the upper end, and whether the witness is at the exact distance."""
     k, share, is_soft = p.shape[1], work_for(len(p)), y.ndim == 2
@@ -280,7 +284,7 @@ def _met(lower: float, upper: float) -> bool:
 
 
 def _exact(
-    p: Floats, y: NDArray[np.int64], dual: potentials.Potentials, upper: float, method: Method
+    p: Floats, y: NDArray[np.int64], dual: potentials.Potentials, upper: float, method: DistanceMethod
 ) -> Floats | None:
     """The nearest witness. If that takes too long: None, or ValueError if "exact" was asked for."""
     size = groupings.n_candidates(y, p.shape[1]) * len(p)
@@ -318,7 +322,7 @@ def _class_prices(p: Floats, y: NDArray[np.int64]) -> PriceFunction:
 
 
 def _of_two(
-    p: Floats, y: NDArray[Any], ahead: Floats | None, budget: float, method: Method
+    p: Floats, y: NDArray[Any], ahead: Floats | None, budget: float, method: DistanceMethod
 ) -> tuple[float, Floats, bool]:
     """The same for two classes: twice the binary distance, whose bracket is far tighter."""
     second = np.minimum(p[:, 1], 1.0)

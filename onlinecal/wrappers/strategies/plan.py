@@ -12,7 +12,7 @@ from onlinecal.wrappers.strategies.classwise import Classwise
 from onlinecal.wrappers.strategies.strategy import Answer, Bounded, Settings, Strategy, WaitingRound
 
 
-class Plan:
+class StrategyPlan:
     """The strategies of one wrapper: as labels appear, another one may take over.
 
     A round belongs to the strategy that forecast it, also if it is settled later.

@@ -176,7 +176,7 @@ class Projection(Restored):
         if self._splitting is None:
             column = np.ascontiguousarray(raw), outcomes.view(np.uint8)
             tapes = replayed(self._table, self._state, *column, schedule, traced)
-            self._table.resume()
+            self._table._resume()
             self.note_late(schedule.most_late)
             return tapes
         # at once, if the first bucket need not be halved; what it is asked about are the hints themselves
@@ -218,7 +218,7 @@ class Projection(Restored):
             splitting.halve(place)
             for _ in range(2):
                 table = self._table.clone()
-                table.note_late(self._late)
+                table._note_late(self._late)
                 self.tables.append(table)
 
     def ticket(self) -> Ticket:
@@ -240,7 +240,7 @@ class Projection(Restored):
         if others > self._late:
             self._late = others
             for table in self.tables:
-                table.note_late(others)
+                table._note_late(others)
 
     @property
     def certificate(self) -> float:
@@ -254,7 +254,7 @@ class Projection(Restored):
 
     def promise(self, rounds: int) -> float:
         """The guarantee after so many rounds, shared evenly by the buckets that there are now."""
-        return len(self.tables) * self.tables[0].promise(-(-rounds // len(self.tables)))
+        return len(self.tables) * self.tables[0]._promise(-(-rounds // len(self.tables)))
 
     @property
     def window_certificate(self) -> float:

@@ -109,8 +109,8 @@ class Simplex(Strategy):
 
         Nothing is guaranteed of windows unless all labels are declared.
         """
-        run, trivial = self.forecaster.new_run(), rounds * (2.0 - 2.0 / n_labels)
+        run, trivial = self.forecaster._new_run(), rounds * (2.0 - 2.0 / n_labels)
         if is_window:
             return float(run.window_promise(run.window)) if run.window else math.inf, trivial
         run.numbers = {number: number for number in range(n_labels)}
-        return float(run.promise(max(run.horizon or 0, rounds))), trivial
+        return float(run._promise(max(run.horizon or 0, rounds))), trivial

@@ -52,7 +52,7 @@ def closed(folder):
 
 def killed(folder):
     """A ledger whose engine was killed, so that its states are behind its log."""
-    with Engine(folder / "open.db", CONFIG, hot_keys=50, window=150) as engine:
+    with Engine(folder / "open.db", CONFIG, hot_keys=50, states_behind=150) as engine:
         for data in batches(random.Random(1), LINES, 60):
             engine.handle_and_keep(decode_lines(data), encode_lines, inputs=[(PATH, 1)])
         with contextlib.closing(sqlite3.connect(folder / "open.db")) as connection:

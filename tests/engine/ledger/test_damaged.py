@@ -30,7 +30,7 @@ PAGE = 4096
 def left_open(folder, count=400):
     """The files of a ledger whose writer was killed: the main file and the log of its last commits."""
     path = folder / "open.db"
-    with Engine(path, CONFIG, hot_keys=5, window=100) as engine:
+    with Engine(path, CONFIG, hot_keys=5, states_behind=100) as engine:
         for data in batches(random.Random(5), LINES[:count], 20):
             engine.handle_lines(data)
         for end in ("", "-wal"):
@@ -124,7 +124,7 @@ def said_by(work, path):
 
 def answered(ledger):
     """The answers of an engine to all input."""
-    with Engine(ledger, hot_keys=5, window=100) as engine:
+    with Engine(ledger, hot_keys=5, states_behind=100) as engine:
         return engine.handle_lines(INPUT)
 
 

@@ -98,7 +98,7 @@ def test_who_is_second_to_make_a_file_is_refused(folder, monkeypatch, linked):
 
 def test_a_full_ledger_keeps_nothing_of_the_batch_and_goes_on_when_there_is_room(folder, sound, answers):
     path, rng, told, full = folder / "ledger.db", random.Random(1), b"", 0
-    with Engine(path, CONFIG, hot_keys=5, window=100) as engine:
+    with Engine(path, CONFIG, hot_keys=5, states_behind=100) as engine:
         for data in batches(rng, LINES, 60):
             connection = engine._ledger.connection
             pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -131,7 +131,7 @@ def test_states_that_could_not_be_written_and_restarts_that_failed_are_tried_aga
     def failing(*changes, **more_changes):
         raise LedgerError("no room")
 
-    with Engine(path, CONFIG, hot_keys=5, window=200) as engine:
+    with Engine(path, CONFIG, hot_keys=5, states_behind=200) as engine:
         for number, data in enumerate(batches(random.Random(3), LINES, 60)):
             with monkeypatch.context() as patched:
                 patched.setattr(engine._ledger, "commit", failing)

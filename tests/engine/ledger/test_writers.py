@@ -276,7 +276,7 @@ def test_readers_see_whole_batches_while_it_is_written(path):
                 problems.append(error)
                 return
 
-    with Engine(path, hot_keys=3, window=20) as engine:
+    with Engine(path, hot_keys=3, states_behind=20) as engine:
         reader = threading.Thread(target=read)
         reader.start()
         for i in range(0, 500, 5):

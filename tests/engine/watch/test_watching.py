@@ -78,7 +78,7 @@ def scores_in_the_log(path):
 def test_sums_are_those_of_the_log_however_events_are_cut_into_batches(tmp_path):
     events = events_of(script(0, 500, keys=5, kinds=KINDS))
     found, overview = watched_in(tmp_path / "one", events, [1_000])
-    again, of_few = watched_in(tmp_path / "many", events, [1, 40, 90], hot_keys=2, window=200)
+    again, of_few = watched_in(tmp_path / "many", events, [1, 40, 90], hot_keys=2, states_behind=200)
     assert again == found
     assert (of_few.oldest, of_few.scores.rounds) == (overview.oldest, overview.scores.rounds)
     for key, scores in scores_in_the_log(tmp_path / "one").items():

@@ -26,8 +26,8 @@ def parameters(kind, cells=None):
 
 def in_the_interpreter(forecaster, outcomes):
     """Forecasts, charged values and memory when the interpreter plays on a list; uses up the draws."""
-    rules, memory = forecaster.rules, forecaster.memory.tolist()
-    draws = forecaster.draws(len(outcomes)).tolist() or [0.0] * len(outcomes)
+    rules, memory = forecaster._rules, forecaster.memory.tolist()
+    draws = forecaster._draws(len(outcomes)).tolist() or [0.0] * len(outcomes)
     forecasts, charged = [], []
     for y, u in zip(outcomes, draws, strict=True):
         a, b, forecast, _ = rules.announce(memory, NO_HINT, u)
@@ -53,7 +53,7 @@ def mixture(memory):
 
 def mixed(forecaster, memory):
     """That memory once the mixture of its coming round is known."""
-    forecaster.rules.announce(memory, NO_HINT, 0.5)
+    forecaster._rules.announce(memory, NO_HINT, 0.5)
     return memory
 
 
@@ -61,7 +61,7 @@ def settled(forecaster, memory, place, outcome):
     """A copy of the memory after a round that was forecast at that place, and the next mixture."""
     after = list(memory)
     values = book(memory)[0]
-    forecaster.rules.settle(after, place, 0, outcome, values[place])
+    forecaster._rules.settle(after, place, 0, outcome, values[place])
     return mixed(forecaster, after)
 
 

@@ -29,7 +29,7 @@ def test_rounds_replays_and_the_interpreter_play_the_same_game(kind, m, outcomes
     assert np.concatenate(answers).tolist() == charged
     assert kind is baselines.PowerOfTwoChoices or charged == forecasts
     plain.memory = np.array(memory)
-    plain.resume()
+    plain._resume()
     assert rounds.memory.tobytes() == replayed.memory.tobytes() == plain.memory.tobytes()
     assert rounds.certificate == replayed.certificate
     assert rounds.n_rounds == len(outcomes)
@@ -46,7 +46,7 @@ def test_equal_seeds_give_equal_bytes_and_draws_are_nobody_elses(kind):
     )
     assert first == second
     assert len({first, other, pair}) == 3
-    drawn = kind(seed=3).draws(1000)
+    drawn = kind(seed=3)._draws(1000)
     assert abs(np.corrcoef(drawn, np.random.default_rng(3).random(1000))[0, 1]) < 0.1
 
 

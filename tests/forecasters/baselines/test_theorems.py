@@ -151,7 +151,7 @@ def test_two_choices_keeps_every_lean_below_one_round_on_all_sequences(m, rounds
         assert np.all(games.leans(memory) <= up + TOLERANCE)
         assert np.all(games.leans(memory) >= -down - TOLERANCE)
         assert games.ece(memory) <= t / (2 * m) + (up + down).clip(0).sum() + TOLERANCE
-        assert games.ece(memory) <= forecaster.promise(t) + TOLERANCE
+        assert games.ece(memory) <= forecaster._promise(t) + TOLERANCE
         if t < rounds:
             place = games.mixture(memory)[0][0]
             for y in (0, 1):

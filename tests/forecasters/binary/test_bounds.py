@@ -113,7 +113,7 @@ def test_the_guarantee_counts_what_hints_are_rounded_up(m):
     unit = 2 * m * int(memory[FINE])
     for rounds in (10**3, 10**6, 10**9):
         due = Fraction(rounds * dearest, unit) + 3 * (m - 1)
-        assert forecaster.promise(rounds) >= float(due) * (1 - 2**-51)
+        assert forecaster._promise(rounds) >= float(due) * (1 - 2**-51)
 
 
 @pytest.mark.parametrize("grid", ["nested", "adaptive"])
@@ -123,8 +123,8 @@ def test_the_anytime_guarantee_is_below_sqrt_3t_at_all_times(grid):
     balanced = AlmostOneStepAhead(grid=grid)
     sign = AlmostOneStepAhead(grid=grid, rule="sign", report="upper")
     for t in [*rounds.tolist(), *doublings]:
-        assert balanced.promise(t) <= math.sqrt(3 * t)
-        assert sign.promise(t) <= 2 * math.sqrt(3 * t)
+        assert balanced._promise(t) <= math.sqrt(3 * t)
+        assert sign._promise(t) <= 2 * math.sqrt(3 * t)
 
 
 CLOSED = [(0.75, "midpoint", 0.5), (1.5, "midpoint", 0.5), (0.5, "hint", 1.0), (3.0, "hint", 1.0)]
@@ -134,7 +134,7 @@ CLOSED = [(0.75, "midpoint", 0.5), (1.5, "midpoint", 0.5), (0.5, "hint", 1.0), (
 def test_the_closed_form_holds_while_the_slack_is_at_most_three_times_the_reach(slack, report, reach):
     forecaster = AlmostOneStepAhead(slack=slack, report=report, hints=report == "hint")
     for t in [*range(1, 3000), *np.geomspace(3000, 1e12, 2000).astype(np.int64).tolist()]:
-        assert forecaster.promise(t) <= 2 * math.sqrt(3 * slack * reach * t) * (1 + 1e-15)
+        assert forecaster._promise(t) <= 2 * math.sqrt(3 * slack * reach * t) * (1 + 1e-15)
 
 
 @pytest.mark.parametrize("late", [1, 6])
@@ -153,8 +153,8 @@ def test_the_closed_form_holds_while_the_slack_is_at_most_three_times_the_reach(
 )
 def test_late_labels_cost_what_theorem_15_says(config, reach, late):
     rounds, forecaster = 500, AlmostOneStepAhead(**config)
-    in_time = forecaster.promise(rounds)
-    forecaster.note_late(late)
+    in_time = forecaster._promise(rounds)
+    forecaster._note_late(late)
     m = config.get("n_cells")
     if m is None:
         # the base grid of a round: the coarsest 2^k with t <= (4/3) 4^k c/d
@@ -165,7 +165,7 @@ def test_late_labels_cost_what_theorem_15_says(config, reach, late):
     if config.get("hints"):
         free = (m + 1) // 2 / m
         cost += late + 1 - (1 - 1 / m - max(free, 0.5))
-    assert forecaster.promise(rounds) - in_time == pytest.approx(cost, rel=1e-9)
+    assert forecaster._promise(rounds) - in_time == pytest.approx(cost, rel=1e-9)
 
 
 def test_slack_that_has_grown_stays_in_the_guarantee():
@@ -173,8 +173,8 @@ def test_slack_that_has_grown_stays_in_the_guarantee():
     forecaster.replay([1, 0] * 50)
     forecaster.machine.rules.note_late(forecaster.memory, 7)
     # the memory alone says so, as where a compiled loop played on it
-    grown = forecaster.promise(100)
-    forecaster.note_late(7)
-    assert forecaster.promise(100) == grown
-    forecaster.note_late(8)
-    assert forecaster.promise(100) > grown
+    grown = forecaster._promise(100)
+    forecaster._note_late(7)
+    assert forecaster._promise(100) == grown
+    forecaster._note_late(8)
+    assert forecaster._promise(100) > grown

@@ -52,7 +52,7 @@ def test_a_full_forecaster_refuses_and_stays_as_it_was(kind, config):
         forecaster.replay([0, 1] * 3)
         token = forecaster.forecast()
         least = (1 << 31) - 1000 if kind is AlmostOneStepAhead else (1 << 32) - 300
-        assert forecaster.most_rounds >= least
+        assert forecaster._most_rounds >= least
         fill(forecaster.memory, word, 5)
         before = forecaster.memory.tolist()
         calls = [(forecaster.learn_one, {}, 1), (forecaster.observe, token, 1), (forecaster.replay, [1] * 50)]
@@ -85,9 +85,9 @@ def test_nothing_wraps_on_the_way_to_the_brim(config):
 @pytest.mark.parametrize("config", CONFIGS)
 def test_what_a_setting_is_said_to_bear_fits_its_integers(config):
     forecaster = AlmostOneStepAhead(**config)
-    most, memory = forecaster.most_rounds, forecaster.memory
+    most, memory = forecaster._most_rounds, forecaster.memory
     m, unit = int(memory[SCALE]), 2 * int(memory[SCALE]) * int(memory[FINE])
-    bound = forecaster.promise(most)
+    bound = forecaster._promise(most)
     if "grid" in config:
         assert most <= MOST_PROMISED
         assert (bound + 3) * unit < cells.BRIM
@@ -107,13 +107,13 @@ def test_a_horizon_that_cannot_be_played_is_refused():
     with pytest.raises(ValueError, match="horizon must be at most"):
         AlmostOneStepAhead(horizon=10**11, n_cells=2)
     for horizon, made in ((10**11, {"n_cells": 1000}), (10**9 + 7, {})):
-        assert AlmostOneStepAhead(horizon=horizon, **made).most_rounds > horizon
+        assert AlmostOneStepAhead(horizon=horizon, **made)._most_rounds > horizon
 
 
 @pytest.mark.slow
 def test_with_too_many_rounds_for_a_graded_grid_it_is_uniform():
     forecaster = AlmostOneStepAhead(horizon=10**15)
-    assert forecaster.most_rounds > 10**15
+    assert forecaster._most_rounds > 10**15
     assert forecaster.guarantee <= math.sqrt(10**15)
 
 
@@ -145,7 +145,7 @@ def test_the_setting_that_wrapped():
     forecaster = AlmostOneStepAhead(n_cells=1, report="lower")
     forecaster.replay(np.ones(3, np.uint8))
     assert forecaster.memory[MOVED] == 3 << 32
-    most = forecaster.most_rounds
+    most = forecaster._most_rounds
     assert 2.1e9 < most < 2.15e9
     forecaster.memory[[ROUNDS, MOVED]] = most - 3, (most - 3) << 32
     assert forecaster.replay([1, 1, 1]).tolist() == [0.0] * 3
@@ -171,4 +171,4 @@ def test_open_forecasts_hardly_take_rounds_from_a_grid_without_a_horizon():
     forecaster = AlmostOneStepAhead()
     for _ in range(2_000):
         forecaster.forecast()
-    assert forecaster.most_rounds > 1 << 40
+    assert forecaster._most_rounds > 1 << 40

@@ -113,13 +113,13 @@ def test_on_all_sequences_of_sixteen_rounds_the_identity_and_the_bound_hold(poin
         forecaster = forecaster_on(points, float(slack))
         forecaster.replay(place >> np.arange(rounds) & 1)
         assert forecaster.certificate == certificates[place] / GRADED_SCALE
-        assert forecaster.certificate <= forecaster.promise(rounds) <= float(worst) * (1 + 1e-15)
+        assert forecaster.certificate <= forecaster._promise(rounds) <= float(worst) * (1 + 1e-15)
 
 
 def forecaster_on(points, slack=0.5):
     forecaster = AlmostOneStepAhead(horizon=100, grid="graded", slack=slack)
     forecaster.memory = new_memory(points, slack)
-    forecaster.resume()
+    forecaster._resume()
     return forecaster
 
 
@@ -152,8 +152,8 @@ def test_the_guarantee_with_a_horizon_is_the_exact_bound_of_the_grid_and_so_low(
     assert forecaster.guarantee <= math.sqrt(rounds / 2) + 0.5 * math.log(1 + math.sqrt(rounds / 2)) + 2.5
     late = exact_late(rates, kappas, fractions_of(forecaster.memory), rounds, 3)
     # the sum of the corners is rounded up, a unit at most for each point
-    forecaster.note_late(3)
-    found = forecaster.promise(rounds)
+    forecaster._note_late(3)
+    found = forecaster._promise(rounds)
     assert float(late) * (1 - 1e-15) <= found <= float(late) + 3 * len(rates) / GRADED_SCALE
 
 
@@ -221,7 +221,7 @@ def test_late_labels_are_in_the_guarantee(made, outcomes, most_open, seed):
     settled = play_late(forecaster, outcomes.tolist(), most_open, rng, lambda: None)
     points, biases = forecaster.look_ahead
     assert (np.abs(biases) <= 0.5 + (most_open - 1) * np.maximum(points, 1 - points) + TOLERANCE).all()
-    assert forecaster.certificate <= forecaster.promise(len(settled)) + TOLERANCE
+    assert forecaster.certificate <= forecaster._promise(len(settled)) + TOLERANCE
     promised = forecaster.window_guarantee
     assert (promised is None) == (made["grid"] == "nested")
     assert promised is None or forecaster.window_certificate <= promised + TOLERANCE
@@ -246,7 +246,7 @@ def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(made, bef
         found += abs(token.probability - charged)
         biases[charged] = biases.get(charged, 0.0) + charged - y
     assert forecaster.certificate == pytest.approx(found + sum(map(abs, biases.values())), abs=1e-6)
-    assert forecaster.certificate <= forecaster.promise(len(settled)) + 1e-6
+    assert forecaster.certificate <= forecaster._promise(len(settled)) + 1e-6
     assert set(points) <= set(forecaster.look_ahead.points)
     memory = forecaster.memory
     if memory[FORMAT] == FORMAT_NESTED and any(0 < share < 1 for share in shares):
@@ -255,7 +255,7 @@ def test_shares_split_wide_cells_and_the_guarantee_says_what_is_proved(made, bef
         )
         widest = 3 * rate / 2 ** int(memory[STAGE] - memory[SHARED])
         assert np.diff(memory[TABLE : memory[END] : 2]).max() <= widest + 4
-    assert pickle.loads(pickle.dumps(forecaster)).promise(10**5) == forecaster.promise(10**5)
+    assert pickle.loads(pickle.dumps(forecaster))._promise(10**5) == forecaster._promise(10**5)
 
 
 @pytest.mark.parametrize("rounds", [40, 200, 10**4])
@@ -270,7 +270,7 @@ def test_the_guarantee_with_shares_is_the_theorems_number(rounds, late):
     old, new = ([HALF + late * max(v, 1 - v) for v in points[1:-1]] for points in (before, after))
     biases = sum(abs(kappa) * bound for kappa, bound in zip(kappas[1:-1], old, strict=True)) + sum(new)
     exact = max(*rates, widest / 2) * rounds + biases + HALF * (late + 1)
-    forecaster.note_late(late)
-    found = forecaster.promise(rounds)
+    forecaster._note_late(late)
+    found = forecaster._promise(rounds)
     # a round may be rounded by two units
     assert float(exact) * (1 - 1e-15) <= found <= float(exact) + (2 * rounds + 4 * len(after)) / GRADED_SCALE

@@ -89,7 +89,7 @@ def test_with_that_many_open_from_the_start_it_is_of_order_root_of_them_times_th
     bound = slack + 0.75 * delay
     for rounds in (delay + 1, 1000, 20_000, 10**6):
         closed = 2 * math.sqrt(3 * bound * rounds) + 5 / 3 * slack + 2 * (delay + 1)
-        assert forecaster.promise(rounds) <= closed * 1.0001
+        assert forecaster._promise(rounds) <= closed * 1.0001
 
 
 def test_slack_that_was_set_stays():

@@ -62,7 +62,7 @@ def test_the_guarantee_holds_for_any_mix_of_rounds_with_hints_and_without(config
     for outcomes in product((0, 1), repeat=6):
         for mix in range(0, 64, 7):
             forecaster = made(config)
-            promised = forecaster.promise(6)
+            promised = forecaster._promise(6)
             for t, y in enumerate(outcomes):
                 hint = (0.4, 0.9, 0.0)[t % 3] if mix >> t & 1 else None
                 forecaster.observe(forecaster.forecast(hint), y)
@@ -72,7 +72,7 @@ def test_the_guarantee_holds_for_any_mix_of_rounds_with_hints_and_without(config
             assert (np.abs(biases) <= np.maximum(slack, np.maximum(points, 1 - points)) + TOLERANCE).all()
             assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
             assert (forecaster.window_certificate or 0) <= (forecaster.window_guarantee or 0) + TOLERANCE
-            assert forecaster.promise(6) == promised
+            assert forecaster._promise(6) == promised
 
 
 @pytest.mark.parametrize("config", [{}, {"n_cells": 5}, {"n_cells": 5, "rule": "sign"}])

@@ -102,7 +102,7 @@ def test_the_current_cell_is_valid_or_free_also_after_a_late_round_of_the_next_c
     )
     assert dyadic.unbiased_are_free(memory)
     assert sum_from(memory, layout.find(memory, lower), lower) == lower
-    forecaster.settle(lower - step, step, 1, (lower - step / 2) / memory[layout.SCALE])
+    forecaster._settle(lower - step, step, 1, (lower - step / 2) / memory[layout.SCALE])
     assert dyadic.unbiased_are_free(forecaster.memory)
     assert forecaster.memory[layout.LOWER] in all_valid_cells(forecaster, int(forecaster.memory[layout.STEP]))
     check_ends(forecaster)

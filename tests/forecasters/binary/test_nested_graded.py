@@ -137,12 +137,12 @@ def test_the_guarantee_is_the_theorems_number_for_the_grids_as_they_are(slack):
     ends += [ends[-1] * 4**k for k in range(1, 5)]
     for rounds in {t + shift for t in [1, 50, *ends[:8]] for shift in (0, 1)}:
         found = float(plain_bound(grids, ends, rounds, Fraction(slack)))
-        assert forecaster.promise(rounds) == pytest.approx(found, rel=1e-12)
+        assert forecaster._promise(rounds) == pytest.approx(found, rel=1e-12)
         late = float(plain_bound(grids, ends, rounds, Fraction(slack), 3))
         # corners and turns are rounded up, by a unit for each point of each grid at most
         behind = AlmostOneStepAhead(grid="nested", slack=slack)
-        behind.note_late(3)
-        assert late * (1 - 1e-12) <= behind.promise(rounds) <= late + 1e-4
+        behind._note_late(3)
+        assert late * (1 - 1e-12) <= behind._promise(rounds) <= late + 1e-4
 
 
 @settings(max_examples=examples(40), deadline=None)
@@ -189,7 +189,7 @@ def test_rounds_before_the_first_share_on_its_grid_are_paid_at_lambda_of_that_gr
     forecaster.replay(np.arange(ends[stage - 1] - 2) % 2)
     forecaster.observe(forecaster.forecast(), 0.3)
     assert forecaster.memory[SHARED] == forecaster.memory[STAGE] == stage
-    promised = [forecaster.promise(t) for t in range(ends[stage - 1] - 3, ends[stage - 1])]
+    promised = [forecaster._promise(t) for t in range(ends[stage - 1] - 3, ends[stage - 1])]
     least = float(max(exact_prices(plain_grids(stage)[-1])[0]))
     assert (np.diff(promised) >= least).all()
     assert forecaster.certificate <= forecaster.guarantee

@@ -27,7 +27,7 @@ def test_the_certificate_rises_as_it_is_told(settings):
     rng, forecaster = np.random.default_rng(7), AlmostOneStepAhead(**settings)
     for _ in range(ROUNDS):
         token = forecaster.forecast(rng.random() if settings.get("hints") else None)
-        told = forecaster.rules.certificate_rises(forecaster.memory, *token.cell, token.probability, True)
+        told = forecaster._rules.certificate_rises(forecaster.memory, *token.cell, token.probability, True)
         for outcome in (0, 1):
             twin = deepcopy(forecaster)
             twin.observe(token, outcome)

@@ -33,11 +33,11 @@ def test_the_sign_rule_on_the_papers_grid_and_on_the_best(report, reach):
         assert papers.guarantee <= (1.75 * math.sqrt(reach * horizon) - 0.5) * (1 + 2**-48)
         m = math.ceil(math.sqrt(4 * reach * horizon / 3))
         best = AlmostOneStepAhead(n_cells=m, rule="sign", report=report)
-        assert best.promise(horizon) <= (math.sqrt(3 * reach * horizon) - 0.5) * (1 + 2**-48)
+        assert best._promise(horizon) <= (math.sqrt(3 * reach * horizon) - 0.5) * (1 + 2**-48)
         # and nothing is given away: the constants cannot be smaller
         if horizon > 10**6:
             assert papers.guarantee >= 1.749 * math.sqrt(reach * horizon) - 1
-            assert best.promise(horizon) >= 0.999 * math.sqrt(3 * reach * horizon) - 1
+            assert best._promise(horizon) >= 0.999 * math.sqrt(3 * reach * horizon) - 1
 
 
 @pytest.mark.parametrize("grid", ["nested", "adaptive"])
@@ -48,10 +48,10 @@ def test_the_sign_rule_without_a_horizon(grid, report, reach):
     doublings = [int(4 / 3 * 4**k / reach) + shift for k in range(17) for shift in (0, 1, 2)]
     for t in [*HORIZONS, *doublings]:
         if (grid, report, t) != ("adaptive", "midpoint", 1):
-            assert forecaster.promise(t) <= factor * math.sqrt(reach * t)
+            assert forecaster._promise(t) <= factor * math.sqrt(reach * t)
     # just after a doubling the constant is needed
     after = int(4 / 3 * 4**16 / reach) + 1
-    assert forecaster.promise(after) >= 0.999 * factor * math.sqrt(reach * after)
+    assert forecaster._promise(after) >= 0.999 * factor * math.sqrt(reach * after)
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -81,7 +81,7 @@ def test_the_account_of_the_self_tuning_grid_with_late_labels(report, most_open,
             inside = np.arange(int(memory[BASE]), DYADIC_SCALE, int(memory[BASE])) / DYADIC_SCALE
             lateness = late * np.maximum(inside, 1 - inside).sum() + (late + 1) * (1 + reach)
             assert int(memory[ORPHANED]) / DYADIC_SCALE <= saved + lateness
-            assert forecaster.certificate <= forecaster.promise(forecaster.n_rounds)
+            assert forecaster.certificate <= forecaster._promise(forecaster.n_rounds)
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1)), min_size=1, max_size=40), st.integers(0, 99))

@@ -113,7 +113,7 @@ def test_rounds_that_were_played_without_the_window_count_fully():
     other = copy.deepcopy(forecaster)
     other.replay([1, 1, 0, 1])
     forecaster.memory = other.memory.copy()
-    forecaster.resume()
+    forecaster._resume()
     assert 4.0 <= forecaster.window_certificate <= 10.0
     forecaster.replay([1] * 10)
     other.replay([1] * 10)

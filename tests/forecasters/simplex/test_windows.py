@@ -43,7 +43,7 @@ def every_game(run, length, played=()):
 @pytest.mark.parametrize(("k", "length", "window"), [(3, 6, w) for w in (1, 2, 4)] + [(4, 4, 3), (2, 9, 5)])
 def test_every_window_of_every_sequence_is_below_its_bounds(k, length, window):
     for cells in (None, 3):
-        one = SimplexAlmostOneStepAhead(k, window=window, n_cells=cells).new_run()
+        one = SimplexAlmostOneStepAhead(k, window=window, n_cells=cells)._new_run()
         promised = one.window_guarantee
         for game in every_game(one, length):
             forecasts, outcomes = zip(*game[-window:], strict=True)
@@ -97,7 +97,7 @@ def test_the_certificate_is_that_of_the_window(k, config, hinted, window, soft, 
         assert part_of(forecaster, SimplexRun).window_promise(0) > in_time
         return
     plain = SimplexAlmostOneStepAhead(
-        k, **{**config, "hints": hinted, "n_cells": whole.new_run().grid_at(1)[0]}
+        k, **{**config, "hints": hinted, "n_cells": whole._new_run().grid_at(1)[0]}
     )
     played = list(labels) if soft else numbers
     forecasts = [one.replay(played, hints if hinted else None) for one in (whole, plain)]

@@ -38,7 +38,7 @@ def play_by_hand(forecaster, adversary, rounds, hints=None, rises=lambda *_: (No
 
 
 def rises_of_two(forecaster, token):
-    return forecaster.rules.certificate_rises(forecaster.memory, *token.cell, token.probability, True)
+    return forecaster._rules.certificate_rises(forecaster.memory, *token.cell, token.probability, True)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ BASELINES = ["constant:at=0.3", "running-mean", "drift-corrected", "foster", "fo
 
 def in_the_interpreter(forecaster, adversary, rounds, draw, rises):
     """A duel on a list: forecasts, charged values, outcomes and the memory; `rises` tells the adversary."""
-    rules = forecaster.rules
+    rules = forecaster._rules
     memory = [*forecaster.memory.tolist(), *[0] * 4 * rounds * (forecaster.memory.dtype == np.int64)]
-    draws = forecaster.draws(rounds).tolist()
+    draws = forecaster._draws(rounds).tolist()
     seen = draw == "seen" or not draws
     game = []
     for u in draws or [0.0] * rounds:
@@ -164,7 +164,7 @@ def assert_same_duel(spec, adversary_spec, draw, rounds, rises):
     *game, memory = in_the_interpreter(plain, second, rounds, draw, rises)
     for found, expected in zip((duel.forecasts, duel.charged, duel.outcomes), game, strict=True):
         assert found.tolist() == expected.tolist()
-    assert duel.certificates[-1] == plain.rules.certificate(memory)
+    assert duel.certificates[-1] == plain._rules.certificate(memory)
 
 
 @pytest.mark.parametrize("draw", ["hidden", "seen"])
@@ -246,7 +246,7 @@ def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, spec):
     duelling, forecaster, again = (SimplexAlmostOneStepAhead(k, **settings) for _ in range(3))
     hints = np.random.default_rng(k).dirichlet(np.ones(k), 300) if "hints" in settings else None
     adversary = adversaries.create_multiclass(spec, k, 300, seed=2)
-    duel = play(duelling.new_run(), adversary, 300, hints=hints)
+    duel = play(duelling._new_run(), adversary, 300, hints=hints)
     forecasts, outcomes, certificates = play_by_hand(forecaster, adversary, 300, hints)
     assert np.array_equal(duel.forecasts, forecasts)
     assert duel.outcomes.tolist() == outcomes
@@ -261,7 +261,7 @@ def test_a_duel_is_bit_equal_to_playing_by_hand(k, settings, spec):
 def test_the_greedy_adversary_is_told_what_each_outcome_would_do(k):
     adversary = adversaries.create_multiclass("certificate-greedy", k, 150, seed=6)
     duelling, forecaster = (SimplexAlmostOneStepAhead(k, horizon=150) for _ in range(2))
-    duel = play(duelling.new_run(), adversary, 150)
+    duel = play(duelling._new_run(), adversary, 150)
     forecasts, outcomes, _ = play_by_hand(forecaster, adversary, 150, rises=rises_of_several)
     assert duel.outcomes.tolist() == outcomes
     assert np.array_equal(duel.forecasts, forecasts)
@@ -272,10 +272,10 @@ def test_the_greedy_adversary_is_told_what_each_outcome_would_do(k):
 def test_the_loop_may_be_left_and_entered_anywhere(monkeypatch):
     T, told = 2000, []
     adversary = adversaries.create_multiclass("two-phase:switch=777", 3, T)
-    whole = play(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, n_checkpoints=1)
+    whole = play(SimplexAlmostOneStepAhead(3)._new_run(), adversary, T, n_checkpoints=1)
     assert whole.checkpoints.tolist() == [1, T]
     monkeypatch.setattr(duel_module, "ROUNDS_AT_A_TIME", 91)
-    parts = play(SimplexAlmostOneStepAhead(3).new_run(), adversary, T, progress=told.append)
+    parts = play(SimplexAlmostOneStepAhead(3)._new_run(), adversary, T, progress=told.append)
     assert np.array_equal(whole.forecasts, parts.forecasts)
     assert np.array_equal(whole.outcomes, parts.outcomes)
     assert (sum(told), adversary.n_rounds) == (T, 0)

@@ -30,8 +30,8 @@ def test_bound_is_at_least_the_guarantee(spec, rounds):
     player = players.create(spec)
     assert players.create(player.spec) == player
     bound, hinted = player.bound(rounds), player.bound(rounds, hinted=True)
-    assert player.build(rounds).promise(rounds) <= bound * (1 + 1e-12)
-    assert player.build(rounds, hinted=True).promise(rounds) <= hinted * (1 + 1e-12)
+    assert player.build(rounds)._promise(rounds) <= bound * (1 + 1e-12)
+    assert player.build(rounds, hinted=True)._promise(rounds) <= hinted * (1 + 1e-12)
     # on grids without a horizon the guarantee with hints is within √(12 c d T), c the slack and d the reach
     made = player.build(rounds)
     reach = 0.5 if made.report == "midpoint" else 1.0
@@ -56,7 +56,7 @@ def test_without_a_formula_the_bound_is_the_forecasters_own_guarantee(spec):
     player = players.create(spec)
     assert (player.bound_label, players.create(player.spec)) == (None, player)
     for rounds in (1, 1000, 123_457):
-        assert player.bound(rounds) == player.build(rounds).promise(rounds)
+        assert player.bound(rounds) == player.build(rounds)._promise(rounds)
     if spec.startswith("graded"):
         # with hints it is the uniform grid
         assert (player.build(9).grid, player.build(9, hinted=True).grid) == ("graded", "uniform")
@@ -67,7 +67,7 @@ def test_settings_reach_the_forecaster():
     assert (forecaster.slack, forecaster.report, forecaster.n_cells) == (2.0, "hint", 30)
     nested, plain = players.create("nested").build(300), AlmostOneStepAhead(grid="nested")
     assert np.array_equal(nested.memory, plain.memory)
-    assert nested.promise(300) == plain.promise(300) == players.create("nested").bound(300)
+    assert nested._promise(300) == plain._promise(300) == players.create("nested").bound(300)
     assert (players.create("nested:hints=true").build(99).hints, nested.hints) == (True, False)
     with pytest.raises(ValueError, match="hints must be true for an adversary that gives hints"):
         players.create("nested:hints=false").build(99, hinted=True)
@@ -99,7 +99,7 @@ def test_every_family_says_what_it_is_and_builds(name):
     for rounds in (1, 2, 1000):
         forecaster = player.build(rounds, seed=3)
         assert (forecaster.n_rounds, forecaster.certificate) == (0, 0.0)
-        first, second, other = (player.build(rounds, seed).draws(20).tolist() for seed in (3, 3, 4))
+        first, second, other = (player.build(rounds, seed)._draws(20).tolist() for seed in (3, 3, 4))
         assert first == second
         assert (first != other) == is_random
 

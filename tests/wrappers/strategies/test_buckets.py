@@ -159,13 +159,13 @@ def test_buckets_that_come_later_know_of_late_labels(impatient):
     for late in (7, 9):
         part.note_late(late)
         for table in part.tables:
-            promised = table.promise(100)
-            table.note_late(late)
-            assert table.promise(100) == promised
+            promised = table._promise(100)
+            table._note_late(late)
+            assert table._promise(100) == promised
     for table in part.tables:
-        promised = table.promise(100)
-        table.note_late(10)
-        assert table.promise(100) > promised
+        promised = table._promise(100)
+        table._note_late(10)
+        assert table._promise(100) > promised
 
 
 def test_a_bucket_is_halved_once_forecasts_are_behind_by_the_theorems_tau():
