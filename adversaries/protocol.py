@@ -156,11 +156,11 @@ class Kind(CatalogueEntry):
     depth_parameter: str | None = field(default=None, kw_only=True)
 
     @property
-    def made_by(self) -> object:
+    def _made_by(self) -> object:
         """Its `compose` if it has one, else its step."""
         return self.compose or self.step
 
-    def check_horizon(self, values: Mapping[str, Any], horizon: int | None) -> None:
+    def _check_horizon(self, values: Mapping[str, Any], horizon: int | None) -> None:
         """Refuse a missing horizon if this kind needs one with these parameter values."""
         freed = self.horizon_unless is not None and values[self.horizon_unless] is not None
         if self.needs_horizon and horizon is None and not freed:

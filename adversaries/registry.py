@@ -53,7 +53,7 @@ class KindCatalogue(Catalogue[Kind]):
         """A row for each kind, for a table."""
         return [
             Row(
-                name=kind.name, power=kind.power, parameters=kind.settings_text,
+                name=kind.name, power=kind.power, parameters=kind._settings_text,
                 needs_horizon=kind.needs_horizon, summary=kind.summary, source=kind.source,
             )
             for kind in self.entries.values()
@@ -69,14 +69,14 @@ class KindCatalogue(Catalogue[Kind]):
             raise ValueError(f"{entry.name}: power must be one of {', '.join(POWERS)}, got {entry.power!r}")
         for name in (entry.depth_parameter, entry.horizon_unless):
             if name is not None:
-                entry.parameter(name)
+                entry._parameter(name)
         super().add(entry)
 
     def phases(
         self, kind: Kind, values: Mapping[str, Any], size: tuple[int, ...], horizon: int | None
     ) -> tuple[Phase, ...]:
         """The phases of a kind with these parameter values; `size` is (), or (number of classes,)."""
-        kind.check_horizon(values, horizon)
+        kind._check_horizon(values, horizon)
         if kind.compose is not None:
 
             def build(spec: str, rounds: int | None) -> tuple[Phase, ...]:
@@ -170,7 +170,7 @@ def create(spec: str, horizon: int | None = None, *, seed: Seed = 0) -> Adversar
     """
     kind, values = _TWO_CLASSES.read(spec)
     rounds = None if horizon is None else check_count(horizon, "horizon")
-    return Adversary(kind.spec_of(values), kind, _TWO_CLASSES.phases(kind, values, (), rounds), seed, rounds)
+    return Adversary(kind._spec_of(values), kind, _TWO_CLASSES.phases(kind, values, (), rounds), seed, rounds)
 
 
 _SEVERAL_CLASSES = KindCatalogue(
@@ -222,4 +222,4 @@ def create_multiclass(
     k = check_count(n_classes, "n_classes", most=MOST_ADVERSARY_CLASSES, least=2)
     rounds = None if horizon is None else check_count(horizon, "horizon")
     phases = _SEVERAL_CLASSES.phases(kind, values, (k,), rounds)
-    return MulticlassAdversary(kind.spec_of(values), kind, k, phases, seed, rounds)
+    return MulticlassAdversary(kind._spec_of(values), kind, k, phases, seed, rounds)

@@ -63,16 +63,16 @@ class CatalogueEntry:
         raise NotImplementedError
 
     @property
-    def made_by(self) -> object:
+    def _made_by(self) -> object:
         """The function that makes it: entries with the same one are versions of one kind."""
         raise NotImplementedError
 
     @property
-    def settings_text(self) -> str:
+    def _settings_text(self) -> str:
         """All parameters with their defaults, for a table."""
         return ", ".join(parameter.with_default for parameter in self.parameters)
 
-    def parameter(self, name: str) -> Parameter:
+    def _parameter(self, name: str) -> Parameter:
         """The parameter called `name`; ValueError lists the known ones."""
         for parameter in self.parameters:
             if parameter.name == name:
@@ -80,7 +80,7 @@ class CatalogueEntry:
         names = ", ".join(parameter.name for parameter in self.parameters)
         raise ValueError(f"{self.name} has no parameter {name!r}; it takes {names or 'none'}")
 
-    def spec_of(self, values: Mapping[str, Any]) -> str:
+    def _spec_of(self, values: Mapping[str, Any]) -> str:
         """The spec in canonical form: the values that differ from the defaults, in the entry's order."""
         changed = {
             parameter.name: values[parameter.name]
@@ -124,7 +124,7 @@ class Catalogue(Generic[E]):
             )
         present = self.entries.get(entry.name, entry)
         if present != entry and (
-            entry.name in self.own_names or _place(present.made_by) != _place(entry.made_by)
+            entry.name in self.own_names or _place(present._made_by) != _place(entry._made_by)
         ):
             raise ValueError(f"the name {entry.name!r} is taken by another {self.noun}: {present.summary}")
         self.entries[entry.name] = entry
@@ -141,10 +141,10 @@ class Catalogue(Generic[E]):
         entry = self.find(name)
         values: dict[str, Any] = {parameter.name: parameter.default for parameter in entry.parameters}
         for key, text in settings.items():
-            parameter = entry.parameter(key)
+            parameter = entry._parameter(key)
             if parameter.form == "adversary":
                 inner, inner_values = self.read(text)
-                values[key] = inner.spec_of(inner_values)
+                values[key] = inner._spec_of(inner_values)
             else:
                 values[key] = parameter.read(text, entry.name)
         for parameter in entry.parameters:

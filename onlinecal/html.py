@@ -75,6 +75,10 @@ def fields_of(answer: Any) -> Table:
     return Table(kind.__name__, (), rows)
 
 
+UNIT = ", a sum over rounds, or an average with normalize=True"
+"""What a distance is, which does not know how it was asked for."""
+
+
 def bracket_of(answer: Any, of: str) -> Table:
     """A proven bracket, `lower` and `upper`, with bars relative to the upper end, and all other fields."""
     title, _, rows, _ = fields_of(answer)

@@ -15,7 +15,7 @@ class Animal(CatalogueEntry):
     parameters: tuple[Parameter, ...] = ()
 
     @property
-    def made_by(self) -> object:
+    def _made_by(self) -> object:
         return self.build
 
 
@@ -58,10 +58,10 @@ def test_a_spec_gives_every_parameter_its_value_and_is_written_back(animals):
     entry, values = animals.read(" cat : sound = high, prey = [cow:tag=a,legs=3.0] ")
     assert entry is CAT
     assert values == {"speed": 1.0, "sound": "high", "prey": "cow:legs=3,tag=a"}
-    assert entry.spec_of(values) == "cat:sound=high,prey=[cow:legs=3,tag=a]"
-    assert animals.read(entry.spec_of(values)) == (entry, values)
-    assert CAT.settings_text == "speed=1, sound=low|high, prey=cow:tag=x"
-    assert COW.settings_text == "legs=4, tag=(required)"
+    assert entry._spec_of(values) == "cat:sound=high,prey=[cow:legs=3,tag=a]"
+    assert animals.read(entry._spec_of(values)) == (entry, values)
+    assert CAT._settings_text == "speed=1, sound=low|high, prey=cow:tag=x"
+    assert COW._settings_text == "legs=4, tag=(required)"
 
 
 @pytest.mark.parametrize(

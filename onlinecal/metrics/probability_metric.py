@@ -372,7 +372,7 @@ class MonitoredMetric(CountedMetric):
 
     @property
     def interval(self) -> Interval:
-        """The proven lower and upper end of the measure, averages over rounds; ValueError as for `get`."""
+        """The proven lower and upper end of the measure, in units of `get()`; ValueError as for `get`."""
         self._check_met()
         return self._measured
 
@@ -425,6 +425,8 @@ class CalibrationDistance(MonitoredMetric):
         the bracket is widened by how far they were moved.
     budget
         The effort for the bracket; 1 takes up to three seconds.
+    normalize
+        True: an average over rounds, as river's metrics are. False: a sum, as certificates are.
     pos_val, top_label
         As for `Brier`.
 
@@ -448,12 +450,18 @@ class CalibrationDistance(MonitoredMetric):
     """
 
     def __init__(
-        self, *, n_bins: int = 2000, budget: float = 1.0, pos_val: Any = True, top_label: bool = False
+        self,
+        *,
+        n_bins: int = 2000,
+        budget: float = 1.0,
+        normalize: bool = True,
+        pos_val: Any = True,
+        top_label: bool = False,
     ) -> None:
         if not budget > 0:
             raise ValueError(f"budget must be positive, got {budget!r}")
         super().__init__(n_bins, pos_val, top_label)
-        self.budget = budget
+        self.budget, self.normalize = budget, normalize
 
     def _weight(self, w: float) -> float:
         times = super()._weight(w)
@@ -462,4 +470,4 @@ class CalibrationDistance(MonitoredMetric):
         return times
 
     def _measure(self) -> Interval:
-        return self._tallies.calibration_distance(normalize=True, budget=self.budget)
+        return self._tallies.calibration_distance(normalize=self.normalize, budget=self.budget)

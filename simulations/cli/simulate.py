@@ -36,7 +36,7 @@ def forecasters(
         {
             "name": family.name,
             "kind": family.kind,
-            "settings": family.settings_text,
+            "settings": family._settings_text,
             "summary": family.summary,
             "known": family.rate,
             "source": family.source,

@@ -110,7 +110,7 @@ class Family(CatalogueEntry):
     square_of_factor: Callable[[SettingValues], float | None] = lambda settings: None
 
     @property
-    def made_by(self) -> object:
+    def _made_by(self) -> object:
         """The function that builds its forecasters."""
         return self.build
 
@@ -402,7 +402,7 @@ class Player:
     def read(cls, catalogue: Catalogue[Family], spec: str) -> Self:
         """The player that a spec describes; ValueError for anything unknown, with a list of what is known."""
         family, settings = catalogue.read(spec)
-        return cls(family.spec_of(settings), family, settings)
+        return cls(family._spec_of(settings), family, settings)
 
     def made_for(self, hinted: bool) -> SettingValues:
         """The settings for games with or without hints; ValueError for games with hints if hints=false."""

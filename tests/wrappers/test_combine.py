@@ -127,7 +127,7 @@ def test_the_report_adds_up():
     assert late.brier_in == pytest.approx(brier(columns[400:, 0], y[400:]))
     assert late.brier_out == pytest.approx(brier(result.probabilities[400:], y[400:]))
     assert report.brier_out == pytest.approx(brier(result.probabilities, y))
-    assert report.decision_certificate(0.1) == pytest.approx(11 * report.certificate / 1000)
+    assert report.decision_certificate(0.1) == pytest.approx(11 * report.certificate)
     assert (result.certificate <= result.guarantee).all()
     assert np.allclose(result.weights.sum(axis=1), 1.0)
     assert (result.weights[:400, 0] == 0).all()

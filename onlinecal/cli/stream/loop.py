@@ -147,6 +147,6 @@ class Progress:
         total, waiting, dropped = report.total, report.parking.waiting, report.parking.n_dropped
         if waiting or dropped:
             kinds += f"; parked outcomes: {waiting:,} waiting, {dropped:,} dropped"
-        proven = f"{total.open:,} open, certificate {number(total.certificate)}"
+        proven = f"{total.open:,} open, certificate {number(total.certificate)} (a sum over rounds)"
         parts = filter(None, [speed, kinds, *notes, f"all keys: {total.rounds:,} rounds, {proven}"])
         self._console.print("; ".join(parts), soft_wrap=True)

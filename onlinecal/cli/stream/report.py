@@ -93,8 +93,8 @@ def totals(report: Report) -> Table:
         lines.append(("parked outcomes dropped", ", ".join(dropped) or "0"))
     lines += [
         ("keys", number(len(report.keys))),
-        ("certificate, all keys together", both(total.certificate, total)),
-        ("guarantee, all keys together", both(total.guarantee, total)),
+        ("certificate, all keys: sum (per round)", both(total.certificate, total)),
+        ("guarantee, all keys: sum (per round)", both(total.guarantee, total)),
     ]
     if (scores := report.scores) is not None:
         of = "forecasts" if scores.hints is None else "hints → forecasts"
@@ -104,7 +104,7 @@ def totals(report: Report) -> Table:
     for of, side in (("hints", report.hints), ("forecasts", report.forecasts)):
         if side is not None and side.rounds and side.distance is not None:
             low, high = (bound / side.rounds for bound in side.distance)
-            lines.append((f"distance to calibration, {of}", f"{low:.4f} to {high:.4f}"))
+            lines.append((f"distance to calibration per round, {of}", f"{low:.4f} to {high:.4f}"))
     if report.forecasts is not None:
         lines.append(("alarms, hints", number(report.hint_alarms)))
         lines.append(("alarms, forecasts", number(report.alarms)))
@@ -144,7 +144,8 @@ def key_table(report: Report, listed: list[KeyReport], order: Order) -> Table:
     some = (
         "all" if len(listed) == len(report.keys) else f"{number(len(listed))} of {number(len(report.keys))}"
     )
-    columns = ["key", "rounds", "open", "expired", "certificate", "guarantee", "oldest open forecast"]
+    sums = ("certificate: sum (per round)", "guarantee: sum (per round)")
+    columns = ["key", "rounds", "open", "expired", *sums, "oldest open forecast"]
     return table(f"{some} keys, {how}", [*columns, *SCORE_NAMES, "last alarm"], rows)
 
 

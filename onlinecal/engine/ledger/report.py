@@ -120,7 +120,10 @@ class Report(Shown, Struct, frozen=True):
             (name, summary.rounds, summary.open, summary.certificate, summary.guarantee)
             for name, summary in named
         ]
-        notes = [f"{self.events:,} events, {len(self.keys):,} keys, of which the first are shown"]
+        notes = [
+            f"{self.events:,} events, {len(self.keys):,} keys, of which the first are shown",
+            "certificates and guarantees are sums over rounds",
+        ]
         return Table(self.path, ("key", "rounds", "open", "certificate", "guarantee"), rows, notes)
 
 

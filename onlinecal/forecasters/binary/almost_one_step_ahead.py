@@ -126,13 +126,14 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         """
         return float(certificate(self.memory))
 
-    def decision_certificate(self, width: float) -> float:
+    def decision_certificate(self, width: float, *, normalize: bool = False) -> float:
         """How far promised and realised costs of acting on a threshold can be apart, a sum over rounds.
 
         The threshold may be any; it is jittered uniformly by up to `width`/2 either way, 0 < width <= 1.
         Costs are those of `threshold_costs`. docs/theory.md, Theorem 4c.
         """
-        return decision_bound(self.certificate, width)
+        certificate = self.certificate / (max(self.n_rounds, 1) if normalize else 1)
+        return decision_bound(certificate, width)
 
     @property
     def guarantee(self) -> float:

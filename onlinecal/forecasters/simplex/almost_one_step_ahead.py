@@ -347,12 +347,13 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         """
         return self._run.window_guarantee
 
-    def lp_certificate(self, p: float) -> float:
-        """A proven upper bound on the distance to l_p calibration, an average over the settled rounds.
+    def lp_certificate(self, p: float, *, normalize: bool = False) -> float:
+        """A proven upper bound on the distance to l_p calibration, a sum over the settled rounds.
 
-        That is the least, over all sequences q, of the mean of |p_t - q_t|_1 plus the l_p calibration error
-        of q: here the look-ahead sequence. For p = 1 it is the certificate divided by the rounds; it falls
-        as p rises. Raises ValueError unless p is at least 1 (infinity included).
+        That is the least, over all sequences q, of the sum of |p_t - q_t|_1 plus the l_p norm of q's biases:
+        here of the look-ahead sequence. For p = 1 it is the certificate; it falls as p rises. With
+        normalize=True it is an average over the settled rounds, in which the norm is the l_p calibration
+        error. Raises ValueError unless p is at least 1 (infinity included).
         """
         p = check_order(p)
         if not self.n_rounds:
@@ -363,7 +364,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         norm = largest = float(biases.max())
         if largest > 0.0 and not np.isinf(p):
             norm *= float(((biases / largest) ** p).sum()) ** (1.0 / p)
-        return (moved + norm) / self.n_rounds
+        return (moved + norm) / (self.n_rounds if normalize else 1)
 
     @property
     def look_ahead(self) -> SimplexLookAhead:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.html import Shown, Table, bracket_of
+from onlinecal.html import UNIT, Shown, Table, bracket_of
 from onlinecal.measures.counts import Counts, check_counts, count_shares
 from onlinecal.measures.distance.bracket import (
     rounded_outcomes,
@@ -52,7 +52,7 @@ class DistanceBracket(Shown):
     witness: Floats
 
     def _shown(self) -> Table:
-        return bracket_of(self, "distance to calibration")
+        return bracket_of(self, f"distance to calibration{UNIT}")
 
 
 def calibration_distance(

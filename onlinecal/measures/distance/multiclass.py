@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints, Tell, part_of, progress_on_stderr
-from onlinecal.html import Shown, Table, bracket_of
+from onlinecal.html import UNIT, Shown, Table, bracket_of
 from onlinecal.measures.counts import count_shares
 from onlinecal.measures.distance.calibration_distance import (
     DistanceMethod,
@@ -101,7 +101,7 @@ class MulticlassDistance(Shown):
     exact: float | None = None
 
     def _shown(self) -> Table:
-        return bracket_of(self, "distance to calibration, summed over classes")
+        return bracket_of(self, f"distance to calibration, summed over classes{UNIT}")
 
 
 def multiclass_calibration_distance(

@@ -34,14 +34,14 @@ class ProvenReport(Shown):
     guarantee: float
     norm: str
 
-    def decision_certificate(self, width: float) -> float:
-        """How far promised and realised costs can be apart, an average over rows, for jitter of that `width`.
+    def decision_certificate(self, width: float, *, normalize: bool = False) -> float:
+        """How far promised and realised costs can be apart, a sum over rows, for jitter of that `width`.
 
         As of `RecalibratedStream.decision_certificate`.
         """
         if self.norm != OF_ONE:
             raise ValueError(f"decision_certificate is for one column, got a certificate {self.norm}")
-        return decision_bound(self.certificate / max(self.n_rounds, 1), width)
+        return decision_bound(self.certificate / (max(self.n_rounds, 1) if normalize else 1), width)
 
     def __str__(self) -> str:
         _, header, rows, notes = self._table()
@@ -76,14 +76,16 @@ class Proven(Shown):
     def _shown(self) -> Table:
         return self._report._shown()
 
-    def decision_certificate(self, width: float) -> float:
-        """How far promised and realised costs of acting on a threshold can be apart, an average over rows.
+    def decision_certificate(self, width: float, *, normalize: bool = False) -> float:
+        """How far promised and realised costs of acting on a threshold can be apart, a sum over rows.
+
+        With normalize=True it is an average over rows, as the costs of `threshold_costs` are.
 
         The threshold may be any; it is jittered uniformly by up to `width`/2 either way, 0 < width <= 1.
-        Costs are those of `threshold_costs`. ValueError for a table, of which no one probability is acted on.
+        ValueError for a table, of which no one probability is acted on.
         docs/theory.md, Theorem 4c.
         """
-        return self._report.decision_certificate(width)
+        return self._report.decision_certificate(width, normalize=normalize)
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class StreamReport(ProvenReport):
         ]
         notes = [*table.notes]
         if self.norm == OF_ONE:
-            bound = self.decision_certificate(JITTER)
+            bound = self.decision_certificate(JITTER, normalize=True)
             notes.append(
                 f"whoever acts on a threshold, whichever, jittered by {100 * JITTER:g} points: promised and "
                 f"realised cost differ by at most {bound:.4f} per row"

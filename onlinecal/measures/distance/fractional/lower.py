@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats
-from onlinecal.html import Shown, Table, bracket_of
+from onlinecal.html import UNIT, Shown, Table, bracket_of
 from onlinecal.measures.counts import Counts, check_counts, count_shares, merged, prefix_sums
 from onlinecal.measures.distance.fractional.relaxation import POTENTIAL_ROUNDING, few_masses, relax
 from onlinecal.measures.distance.levels import conditional_means, distance_to
@@ -47,7 +47,7 @@ class LowerCalibrationDistance(Shown):
     masses: Floats
 
     def _shown(self) -> Table:
-        return bracket_of(self, "lower distance to calibration")
+        return bracket_of(self, f"lower distance to calibration{UNIT}")
 
 
 def lower_calibration_distance(
