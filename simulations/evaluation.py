@@ -373,7 +373,7 @@ def probability_of_true(model: Classifier, x: Any) -> tuple[Any, float | None]:
 
 def top_label(model: Classifier, x: Any) -> tuple[Any, float | None]:
     """The event "the top label is right", as the model (or its certificate) understands it."""
-    ask = model.forecasts_one if isinstance(model, CalibratedClassifier) else model.predict_proba_one
+    ask = model.certified_proba_one if isinstance(model, CalibratedClassifier) else model.predict_proba_one
     answer = {label: _within(p) for label, p in ask(x).items()}
     label = max(answer, key=answer.__getitem__, default=None)
     return label, answer.get(label)

@@ -168,7 +168,7 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
             "memory": "reservoir",
             "capacity": 100,
             "losses": [[[0.0, 1.0], [0.3, 0.1]]],
-            "labels": [False, True],
+            "classes": [False, True],
         },
     ],
     w.GroupCalibratedClassifier: [

@@ -192,7 +192,7 @@ def plays_a_classifier(kind, late, strategy, k, declared=False, **config):
         if model.certificates:
             return sum(least_over_labels(answers, labels).values())
         if model.current_strategy == "binary":
-            (positive,) = model.forecasts_one({"answer": dict.fromkeys(names, 1.0 / k), "t": -1})
+            (positive,) = model.certified_proba_one({"answer": dict.fromkeys(names, 1.0 / k), "t": -1})
             p = [answer.get(positive, 0.0) for answer in answers]
             return lower(p, [label == positive for label in labels])
         if model.current_strategy == "simplex":
@@ -233,7 +233,7 @@ def plays_groups(kind, late, scheme, names):
                 seen[name].append((answer, names[number]))
 
     played(World(kind, 2), late, partial(asked, model, names), settle)
-    (positive,) = model.forecasts_one({"answer": dict.fromkeys(names, 0.5), "t": -1})
+    (positive,) = model.certified_proba_one({"answer": dict.fromkeys(names, 0.5), "t": -1})
     for group, pairs in seen.items():
         p = [answer.get(positive, 0.0) for answer, _ in pairs]
         distance = lower(p, [label == positive for _, label in pairs])

@@ -56,8 +56,9 @@ def checks_of(learner: Any) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("kind", public_estimators())
 def test_a_class_has_at_most_twenty_public_attributes_of_its_own(kind):
-    """Beyond its parameters, and what river's and scikit-learn's classes have: those that a user calls."""
+    """Beyond its parameters: those that a user calls. Of forecasters river's own are counted, too."""
     foreign = [one for one in kind.__mro__ if not one.__module__.startswith("onlinecal")]
+    foreign = [object] if kind.__module__.startswith("onlinecal.forecasters") else foreign
     own = set(dir(kind)).difference(*map(dir, foreign), inspect.signature(kind).parameters)
     # scikit-learn makes one of these for every method with metadata
     found = [name for name in own if not (name.startswith("_") or name.endswith("_request"))]

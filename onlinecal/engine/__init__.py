@@ -38,7 +38,10 @@ if TYPE_CHECKING:
         export_ledger as export_ledger,
         read_report as read_report,
     )
-    from onlinecal.engine.ledger.schema import Kept as Kept, Noted as Noted
+    from onlinecal.engine.ledger.schema import (
+        UndeliveredAnswers as UndeliveredAnswers,
+        InputPosition as InputPosition,
+    )
     from onlinecal.engine.parking import ParkingCounts as ParkingCounts
     from onlinecal.engine.settings import read_config as read_config
     from onlinecal.engine.topics import TopicAnswers as TopicAnswers, TopicFeed as TopicFeed

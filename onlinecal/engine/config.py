@@ -242,18 +242,18 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         force_setattr(self, "matches", tuple(self.matches))
         force_setattr(self, "park", check_count(self.park, "park", MOST_COUNT, least=0))
 
-    def place_for(self, key: str) -> int:
+    def _place_for(self, key: str) -> int:
         """Which configuration a key gets: its number among the exceptions, or -1 for the default."""
         for place, match in enumerate(self.matches):
             if fnmatchcase(key, match.pattern):
                 return place
         return -1
 
-    def without_bounds(self) -> EngineConfig:
+    def _without_bounds(self) -> EngineConfig:
         """What forecasts depend on: the configuration with the defaults for `max_jump` and `park`."""
         matches = [replace(match, config=replace(match.config, max_jump=MAX_JUMP)) for match in self.matches]
         return replace(self, default=replace(self.default, max_jump=MAX_JUMP), matches=tuple(matches), park=0)
 
-    def at(self, place: int) -> KeyConfig:
+    def _at(self, place: int) -> KeyConfig:
         """The configuration with the number `place`; the default for -1."""
         return self.default if place < 0 else self.matches[place].config

@@ -36,7 +36,7 @@ from onlinecal.engine.keys.storing import without_garbage_collection
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
-from onlinecal.engine.ledger.schema import Kept, Noted, Record, partition_of
+from onlinecal.engine.ledger.schema import InputPosition, Record, UndeliveredAnswers, partition_of
 from onlinecal.engine.settings import all_settings
 from onlinecal.engine.watch.key_watch import Summary
 from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, TopicPosition, Total
@@ -178,7 +178,7 @@ class Engine:
         batch: Batch | None = None,
         inputs: Iterable[Input] = (),
         behind: int | None = None,
-        kept: Sequence[Kept] = (),
+        kept: Sequence[UndeliveredAnswers] = (),
     ) -> None:
         """Commit a batch, and the states that are due; and that answers were delivered."""
         book, behind = self._book, self.states_behind if behind is None else behind
@@ -188,7 +188,7 @@ class Engine:
         delivered = self._delivered if self._delivered > self._gone else 0
         if batch or states or delivered:
             counted = None if reliability is None or reliability.is_written else reliability.dump()
-            noted, after = [Noted(*place) for place in inputs], (self._number, self._keys_known)
+            noted, after = [InputPosition(*place) for place in inputs], (self._number, self._keys_known)
             about: dict[str, Any] = {"tail": book.tail(upto), "early": book.early}
             if book.parking.has_changed:
                 about["parked"] = msgspec.json.encode(book.parking.counts).decode()
@@ -228,7 +228,7 @@ class Engine:
         pack: Callable[[list[Answer]], bytes],
         *,
         inputs: Iterable[Input] = (),
-    ) -> Kept:
+    ) -> UndeliveredAnswers:
         """Answer a batch as `handle` does, and keep the answers in the ledger until they are delivered.
 
         For whoever sends answers on, and may be killed before they have arrived. What `pack` makes of the
@@ -239,7 +239,7 @@ class Engine:
         _, [kept] = self._handle(columns_of_events(events), inputs, pack)
         return kept
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[UndeliveredAnswers]:
         """The answers that are not known to have been delivered, the oldest first."""
         with self._mutex:
             return [kept for kept in self._ledger.outbox() if kept.number > self._delivered]
@@ -256,7 +256,7 @@ class Engine:
         columns: Columns,
         inputs: Iterable[Input],
         pack: Callable[[list[Answer]], bytes] | None = None,
-    ) -> tuple[Batch, list[Kept]]:
+    ) -> tuple[Batch, list[UndeliveredAnswers]]:
         with self._mutex:
             self._recover()
             began = time.perf_counter()
@@ -266,7 +266,9 @@ class Engine:
                     refuse_archived(self._ledger, columns, self._book.open)
                 batch = Batch(self._book, self._number, self._keys_known, columns)
                 batch.judge(self._fetch(batch, columns))
-                kept = [] if pack is None else [Kept(self._last_kept + 1, pack(batch.answers()))]
+                kept = (
+                    [] if pack is None else [UndeliveredAnswers(self._last_kept + 1, pack(batch.answers()))]
+                )
                 self._write_states(batch.number, batch, inputs, kept=kept)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._last_kept += len(kept)
@@ -319,12 +321,12 @@ class Engine:
         """Settle one forecast, durably."""
         return self.handle([Outcome(id, value, time=time)])[0]
 
-    def noted(self, path: str | bytes) -> Noted | None:
+    def noted(self, path: str | bytes) -> InputPosition | None:
         """What the `inputs` of the batches so far said of a path last; None: nothing."""
         with self._mutex:
             return self._ledger.noted(path)
 
-    def inputs(self) -> list[Noted]:
+    def inputs(self) -> list[InputPosition]:
         """What was noted of each input last."""
         with self._mutex:
             return self._ledger.inputs()

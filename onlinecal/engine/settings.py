@@ -140,7 +140,7 @@ class KeySettings:
 
 def all_settings(config: EngineConfig) -> dict[int, KeySettings]:
     """Every configuration, prepared, by its place; ValueError if a parameter is out of range."""
-    return {place: KeySettings(config.at(place), place) for place in range(-1, len(config.matches))}
+    return {place: KeySettings(config._at(place), place) for place in range(-1, len(config.matches))}
 
 
 def read_config(path: Path) -> EngineConfig:

@@ -25,7 +25,7 @@ import msgspec
 
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import WORDS, Answer, Incoming, Rejected, decode_all, encode_lines
-from onlinecal.engine.ledger.schema import TOPICS, Kept, partition_of
+from onlinecal.engine.ledger.schema import TOPICS, UndeliveredAnswers, partition_of
 from onlinecal.validation import check_count
 
 EMPTY = Rejected(None, "malformed", "the message has no value: events are values, and a tombstone is none")
@@ -236,7 +236,7 @@ def _events_of(messages: list[Message]) -> list[Incoming | Rejected]:
     return [EMPTY if value is None else event for value, event in zip(values, events, strict=True)]
 
 
-def _unpacked(kept: Kept) -> TopicAnswers:
+def _unpacked(kept: UndeliveredAnswers) -> TopicAnswers:
     """The answers that `handle` packed."""
     lines, places = _unpack(kept.content)
     answers = list(map(_decode_answer, lines.splitlines()))

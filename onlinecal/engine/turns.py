@@ -127,7 +127,7 @@ class KeyTurns:
             raise
 
     def _turn(self, name: str, data: bytes | None, columns: Columns) -> tuple[bytes | None, Batch]:
-        book, place = self._book, self.config.place_for(name)
+        book, place = self._book, self.config._place_for(name)
         before = self._read(name, data, self._config_checksums[place])
         if before.state:
             # keys have no numbers here
@@ -166,7 +166,7 @@ class KeyTurns:
         return self._packed(key, number, state, records)
 
     def _packed(self, key: str, *kept: Any) -> bytes:
-        config = self._config_checksums[self.config.place_for(key)]
+        config = self._config_checksums[self.config._place_for(key)]
         return bytes([STATE_FORMAT]) + _encoder.encode(TurnState(config, *kept))
 
     def _read(self, key: str, data: bytes | None, config: int) -> TurnState:

@@ -27,7 +27,7 @@ from onlinecal.wrappers.strategies.choice import StrategyName, check_settings
 from onlinecal.wrappers.strategies.plan import StrategyPlan
 from onlinecal.wrappers.strategies.strategy import Settings, WaitingRound
 from onlinecal.wrappers.strategies.vectors import SteeredVectors
-from onlinecal.wrappers.strategies.windows import Moments
+from onlinecal.wrappers.strategies.windows import WindowMoments
 from onlinecal.wrappers.waiting import NOTHING
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
@@ -185,7 +185,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
             self._weights = prior_weights(prior, declared)
         self.slack, self.n_buckets, self.strategy = slack, n_buckets, strategy
         self.horizon, self.window, self.classes = horizon, window, classes
-        self._moments = None if window is None else Moments(window)
+        self._moments = None if window is None else WindowMoments(window)
         settings = Settings(self._labels, slack, n_buckets, horizon, self._moments, SteeredVectors())
         self._plan = StrategyPlan(settings, strategy)
 
@@ -214,7 +214,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         self._is_empty = not said
         return said
 
-    def forecasts_one(self, x: Any) -> dict[Label, float]:
+    def certified_proba_one(self, x: Any) -> dict[Label, float]:
         """The probabilities that the certificates speak of, as they were given.
 
         One for each calibrated event: the positive label (binary), the top label, every label (classwise and

@@ -167,7 +167,7 @@ class CombinedReport(ProvenReport):
         return min(self.models, key=lambda name: self.models[name].brier_alone - self.models[name].brier_out)
 
     norm = OF_ONE
-    HEADER = "", "rows", "before", "alone", "together", "weight"
+    _HEADER = "", "rows", "before", "alone", "together", "weight"
 
     def _table(self) -> Table:
         rows = []
@@ -184,7 +184,7 @@ class CombinedReport(ProvenReport):
             )
         if self.n_open:
             notes.append(f"{counted(self.n_open, 'row')} not settled yet, or never: nothing here is of these")
-        return Table(title, self.HEADER, rows, [*notes, *self.remarks])
+        return Table(title, self._HEADER, rows, [*notes, *self.remarks])
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,10 +213,10 @@ class CombinedForecasts(Growing):
     names: list[Any]
     certificate: Floats
     guarantee: float
-    _report: CombinedReport = field(repr=False)
-    _rows: Rows = field(repr=False)
-    _slack: float | None = field(repr=False)
-    _together: Together = field(repr=False)
+    _report: CombinedReport = field(init=False, repr=False)
+    _rows: Rows = field(init=False, repr=False)
+    _slack: float | None = field(init=False, repr=False)
+    _together: Together = field(init=False, repr=False)
 
     _KEPT_AS = "a column of combined forecasts"
 
@@ -456,8 +456,8 @@ def _made(
         tuple(remarks),
     )
     settled = np.searchsorted(settling.known, np.arange(1, len(rows) + 1), side="right")
-    answers = like(given, out), weights, names, certificates[settled], guarantee
-    return CombinedForecasts(*answers, report, rows, slack, together)
+    result = CombinedForecasts(like(given, out), weights, names, certificates[settled], guarantee)
+    return result._with(report=report, rows=rows, slack=slack, together=together)
 
 
 def brier_of(forecasts: Floats, outcomes: Ints) -> float:
@@ -633,7 +633,7 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         self._here = CombinedForecast(event, names, p)
         return over(names, event, p)
 
-    def forecasts_one(self, x: Any) -> dict[Label, float]:
+    def certified_proba_one(self, x: Any) -> dict[Label, float]:
         """The forecast that the certificate speaks of: the probability of the positive label.
 
         While a single label is known that is the one which the answer names.

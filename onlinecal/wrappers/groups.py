@@ -395,7 +395,7 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         self._here = GroupTicket(members, ticket.kept, ticket.probability, event, kept)
         return over(names, event, ticket.probability)
 
-    def forecasts_one(self, x: Any) -> dict[Label, float]:
+    def certified_proba_one(self, x: Any) -> dict[Label, float]:
         """The forecast that the certificates speak of: the probability of the positive label.
 
         While a single label is known that is the one which the answer names.

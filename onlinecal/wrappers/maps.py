@@ -322,8 +322,8 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         Decision makers with up to that many actions are served.
     losses
         Only these decision makers: one table or several, (n_losses, K, C), with classes in the order in which
-        the stream brings them, or in that of `labels`.
-    labels
+        the stream brings them, or in that of `classes`.
+    classes
         The labels in the order of the columns of `losses`; None: as they come.
     memory
         "window": the newest `capacity` labels. "reservoir": an even sample of all so far.
@@ -374,7 +374,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         *,
         n_actions: int = 2,
         losses: ArrayLike | None = None,
-        labels: Sequence[Label] | None = None,
+        classes: Sequence[Label] | None = None,
         memory: Memory = "window",
         capacity: int = 5000,
         first_fit: int = 200,
@@ -385,9 +385,9 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         check_choice(memory, MEMORIES, "memory")
         n_actions, n_recent = check_count(n_actions, "n_actions"), check_count(n_recent, "n_recent")
         capacity = check_count(capacity, "capacity", least=10)
-        self.n_actions, self.losses, self.labels, self.seed = n_actions, losses, labels, seed
+        self.n_actions, self.losses, self.classes, self.seed = n_actions, losses, classes, seed
         self.memory, self.capacity, self.n_recent = memory, capacity, n_recent
-        for label in map(plain, labels or ()):
+        for label in map(plain, classes or ()):
             self._labels.meet(label)
         self._meet(self._labels.known)
         self._kept: deque[tuple[Answer, Label]] = deque(maxlen=capacity)

@@ -103,11 +103,11 @@ class RecalibratedStream(Growing):
     probabilities: Any
     certificate: Floats
     guarantee: float
-    _report: StreamReport = field(repr=False)
-    _by_group: Callable[[], dict[Any, StreamReport]] | None = field(repr=False)
-    _rows: Rows = field(repr=False)
-    _how: Recalibration = field(repr=False)
-    _played: Played = field(repr=False)
+    _report: StreamReport = field(init=False, repr=False)
+    _by_group: Callable[[], dict[Any, StreamReport]] | None = field(init=False, repr=False)
+    _rows: Rows = field(init=False, repr=False)
+    _how: Recalibration = field(init=False, repr=False)
+    _played: Played = field(init=False, repr=False)
 
     _KEPT_AS = "a recalibrated column"
 
@@ -385,5 +385,5 @@ def _made(how: Recalibration, rows: Rows, played: Played, given: Any = None) -> 
     forecasts = played.forecasts[:, 1].copy() if how.classes.is_column else played.forecasts
     streams = {part.key: part.rows for part in rows.parts}
     by_group = None if rows.groups is None else partial(reports, streams, bounds)
-    answers = like(given, forecasts), played.running, guarantee
-    return RecalibratedStream(*answers, report, by_group, rows, how, played)
+    result = RecalibratedStream(like(given, forecasts), played.running, guarantee)
+    return result._with(report=report, by_group=by_group, rows=rows, how=how, played=played)

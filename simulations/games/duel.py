@@ -116,7 +116,7 @@ class Duel:
     guarantees: NDArray[np.float64]
 
     @classmethod
-    def blank(cls, rounds: int, n_classes: int | None, n_checkpoints: int) -> Duel:
+    def _blank(cls, rounds: int, n_classes: int | None, n_checkpoints: int) -> Duel:
         """Arrays for `rounds` of `n_classes`, None for 0 and 1, with NaN bounds at `n_checkpoints`."""
         shape = rounds if n_classes is None else (rounds, n_classes)
         outcomes = np.empty(rounds, np.uint8 if n_classes is None else np.int64)
@@ -125,7 +125,7 @@ class Duel:
         return cls(np.empty(shape), outcomes, np.empty(shape), checkpoints, *bounds)
 
     @property
-    def written(self) -> tuple[NDArray[Any], ...]:
+    def _written(self) -> tuple[NDArray[Any], ...]:
         """The arrays that a loop writes to, in the order in which it takes them."""
         return self.forecasts, self.outcomes, self.charged, self.checkpoints, self.certificates
 
@@ -222,7 +222,7 @@ def play(
         windowed = forecaster
         forecaster = forecaster.without_window() if several else deepcopy(forecaster)
     rng, played_before = adversary.generator(), 0 if several else forecaster.n_rounds
-    duel = Duel.blank(rounds, n_classes, max(n_checkpoints, 2) if several else n_checkpoints)
+    duel = Duel._blank(rounds, n_classes, max(n_checkpoints, 2) if several else n_checkpoints)
     done = 0
     for phase in adversary.phases:
         begin = done
@@ -235,7 +235,7 @@ def play(
             while done < stop:
                 shared = phase.state, begin, theirs, ours, first, guide, draw == "seen"
                 place = int(np.searchsorted(duel.checkpoints, done + 1))
-                done = loop(forecaster.memory, *shared, *duel.written, place, done)
+                done = loop(forecaster.memory, *shared, *duel._written, place, done)
                 if several and done == duel.checkpoints[place]:
                     duel.certificates[place] = forecaster.certificate
                 elif done < stop:
@@ -370,7 +370,7 @@ def play_plainly(
     if isinstance(forecaster, SimplexRun):
         n_classes = len(forecaster.numbers)
     guide = checked_hints(hints, rounds, n_classes)
-    duel = Duel.blank(rounds, n_classes, n_checkpoints)
+    duel = Duel._blank(rounds, n_classes, n_checkpoints)
     playing = deepcopy(forecaster) if known else forecaster
     answer = _answer_of(adversary, n_classes)
     for t in range(rounds):

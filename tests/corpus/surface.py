@@ -49,10 +49,12 @@ def parameters(thing: Any) -> str:
         found = inspect.signature(thing).parameters.values()
     except (TypeError, ValueError):
         return "(...)"
-    shown = (
-        one.name if one.default is one.empty or "0x" in repr(one.default) else f"{one.name}={one.default!r}"
-        for one in found
-    )
+    shown = []
+    for one in found:
+        if one.kind is one.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        has_default = one.default is not one.empty and "0x" not in repr(one.default)
+        shown.append(f"{one.name}={one.default!r}" if has_default else one.name)
     return f"({', '.join(shown)})"
 
 

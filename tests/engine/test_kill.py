@@ -29,7 +29,7 @@ from tests.engine.scripts import (
     script_with_parked,
 )
 
-SMALL = {"hot_keys": 4, "window": 150}
+SMALL = {"hot_keys": 4, "states_behind": 150}
 """So that states are written and keys evicted all the time."""
 
 
@@ -145,7 +145,7 @@ def test_an_engine_that_is_killed_before_any_of_its_statements(folder, step):
 STREAM = """
 from onlinecal.engine.engine import Engine
 from onlinecal.simulations.cli.console import main
-Engine.__init__.__kwdefaults__["window"] = 300
+Engine.__init__.__kwdefaults__["states_behind"] = 300
 main()
 """
 

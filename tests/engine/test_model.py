@@ -240,7 +240,7 @@ class Model:
             before = self.ids[event.id]
             return before["forecast"] if before["content"] == content else "duplicate"
         if event.key not in self.keys:
-            self.keys[event.key] = Key(self.config.at(self.config.place_for(event.key)))
+            self.keys[event.key] = Key(self.config._at(self.config._place_for(event.key)))
         key = self.keys[event.key]
         key.go_on_to(event.time)
         lane = key.lane()
@@ -369,7 +369,7 @@ def test_answers_are_those_of_the_model_however_they_are_cut_and_restarted(tmp_p
     """Events as objects, and as lines in batches of other sizes, in memory in part or as a whole."""
     rng, known, waiting, events = random.Random(seed), [], [], []
     path, config = tmp_path / "ledger.db", replace(EVERYTHING, park=[1000, 50, 4, 0][seed % 4])
-    few = {"hot_keys": rng.choice([1, 2, 5, 100]), "window": rng.choice([0, 3, 40, 1000])}
+    few = {"hot_keys": rng.choice([1, 2, 5, 100]), "states_behind": rng.choice([0, 3, 40, 1000])}
     model = Model(config)
     engine, of_lines = Engine(path, config, **few), Engine(tmp_path / "lines.db", config)
     monkeypatch.setattr("onlinecal.engine.watch.totals.REMEMBERED", rng.choice([2, 1000]))

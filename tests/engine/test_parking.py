@@ -67,7 +67,7 @@ def others(count, name="other"):
 def fed(path, lines, seed, config, restarts=0.0):
     """The answers to lines in batches of random sizes; the engine is closed or cut off now and then."""
     rng, answers = random.Random(seed), []
-    few = {"hot_keys": rng.choice([1, 3, 100]), "window": rng.choice([0, 20, 1000])}
+    few = {"hot_keys": rng.choice([1, 3, 100]), "states_behind": rng.choice([0, 20, 1000])}
     engine = Engine(path, config, **few)
     for data in batches(rng, lines, rng.choice([3, 40, 200])):
         answers += engine.handle(decode_lines(data))

@@ -56,7 +56,9 @@ def in_rounds(model, rounds, ask, late=0):
 def played(model, rounds, late=0):
     """What was answered in rounds, what was forecast, and the labels."""
     rounds = list(rounds)
-    answers = in_rounds(model, rounds, lambda x: (model.predict_proba_one(x), model.forecasts_one(x)), late)
+    answers = in_rounds(
+        model, rounds, lambda x: (model.predict_proba_one(x), model.certified_proba_one(x)), late
+    )
     return [Round(*answer, y) for answer, (_, y) in zip(answers, rounds, strict=True)]
 
 

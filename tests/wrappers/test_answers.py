@@ -98,7 +98,7 @@ def test_classwise_answers_are_the_nearest_distribution_and_are_what_is_certifie
             assert sum(map(abs, moved)) == pytest.approx(abs(gaps[-1]), abs=1e-12)
             assert all(step * gaps[-1] >= 0.0 for step in moved)
             assert is_distribution(answer)
-        assert model.forecasts_one(x) == answer
+        assert model.certified_proba_one(x) == answer
         model.learn_one(x, y)
     assert any(abs(gap) > 0.01 for gap in gaps)
 

@@ -101,7 +101,7 @@ def streamed(model, labels, draw):
         if draw.random() < 0.1:
             model.warm_up(x, label)
             continue
-        answer, forecasts = model.predict_proba_one(x), model.forecasts_one(x)
+        answer, forecasts = model.predict_proba_one(x), model.certified_proba_one(x)
         number(numbers, answer)
         waiting.append((x, answer, {node_of(one, numbers): p for one, p in forecasts.items()}, label))
         while len(waiting) > lateness:
@@ -181,7 +181,7 @@ def audit(model, record, labels):
     assert of_events(record) <= model.certificate + ROUNDING
     if strategy == "binary" and len(labels) == 2 and record:
         # in all answers, whatever was known of the labels then
-        ((positive, _),) = model.forecasts_one(
+        ((positive, _),) = model.certified_proba_one(
             {"said": tuple((label, 0.5) for label in labels), "some": 1, "t": -1}
         ).items()
         assert of_label(record, positive) <= model.certificate + ROUNDING

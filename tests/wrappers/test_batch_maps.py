@@ -75,7 +75,7 @@ def test_it_can_be_fitted_at_any_time():
 
 
 def test_the_newest_labels_are_answered_before_they_are_learnt():
-    model, rounds = DecisionCalibratedClassifier(Told(), n_recent=100, labels="abc"), rounds_of(300)
+    model, rounds = DecisionCalibratedClassifier(Told(), n_recent=100, classes="abc"), rounds_of(300)
     given = learn(model, rounds)
     losses = gaussian_losses(3, 3, 20)
     table = np.array([[answer[k] for k in "abc"] for answer in given[-100:]])
@@ -108,7 +108,7 @@ def test_a_label_that_comes_later_keeps_its_probability_until_the_next_fit():
 
 def test_a_real_stream_and_a_clinics_own_loss():
     loss = np.array([[[0.0, 1.0], [0.3, 0.1]]])
-    model = DecisionCalibratedClassifier(naive_bayes.GaussianNB(), losses=loss, labels=[False, True])
+    model = DecisionCalibratedClassifier(naive_bayes.GaussianNB(), losses=loss, classes=[False, True])
     learn(model, datasets.Phishing())
     assert model.gaps()[0] < model.gaps(raw=True)[0]
 

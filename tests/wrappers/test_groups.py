@@ -153,7 +153,7 @@ def test_columns_missing_features_and_labels_of_any_kind():
     assert set(model.rounds) == {EVERYONE, "colour=red", "size=1", "colour=missing", "size=missing"}
     assert set(answer) == {"spam", "ham", "eggs"}
     assert sum(answer.values()) == pytest.approx(1.0)
-    assert list(model.forecasts_one(rounds[0][0])) == ["spam"]
+    assert list(model.certified_proba_one(rounds[0][0])) == ["spam"]
 
 
 @by_both
@@ -185,4 +185,4 @@ def test_a_label_that_is_named_alone_is_forecast_and_certified_with_probability_
     model, x = GroupCalibratedClassifier(Said(), {"any": bool}, scheme=scheme), {"p": 0.5}
     model.classifier.predict_proba_one = lambda x: {"a": 1.0}
     model.learn_one(x, "a")
-    assert model.predict_proba_one(x) == model.forecasts_one(x) == {"a": 1.0}
+    assert model.predict_proba_one(x) == model.certified_proba_one(x) == {"a": 1.0}

@@ -227,7 +227,7 @@ def test_declared_labels_are_the_only_ones():
     for x, y in drawn((1, 2), 1, 300):
         answer = model.predict_proba_one(x)
         model.learn_one(x, y)
-    assert list(model.forecasts_one({"p": 0.9})) == [1]
+    assert list(model.certified_proba_one({"p": 0.9})) == [1]
     assert model.predict_proba_one({"p": 0.9})[2] > 0.6
 
 
@@ -238,7 +238,7 @@ def test_declared_labels_are_the_only_ones():
 def test_two_classes_may_be_declared(build):
     model = build([Sides(), Sides()], classes=["no", "yes"])
     assert set(model.predict_proba_one({"p": 0.5})) == {"no", "yes"}
-    assert list(model.forecasts_one({"p": 0.5})) == ["yes"]
+    assert list(model.certified_proba_one({"p": 0.5})) == ["yes"]
     with pytest.raises(ValueError, match=r"y must be one of the .*'no', 'yes'.* got 'perhaps'"):
         model.learn_one({"p": 0.5}, "perhaps")
     with pytest.raises(ValueError, match="classes must hold 2 class labels, got 3"):

@@ -128,7 +128,7 @@ def test_tokens_features_and_withdrawn_forecasts_in_any_order(flips, n_labels, s
         else:
             asked = x | {"t": len(given) + len(waiting)}
             model.predict_proba_one(asked)
-        waiting.append((asked, model.forecasts_one(asked), y))
+        waiting.append((asked, model.certified_proba_one(asked), y))
         while waiting and rng.random() < 0.4:
             asked, forecasts, y = waiting.pop(rng.integers(len(waiting)))
             if isinstance(asked, WrappedForecast):
@@ -187,7 +187,7 @@ def test_rows_that_are_learnt_without_being_asked_about_warm_up_and_are_no_round
         for model in (cold, warm):
             answer = model.predict_proba_one(x)
             errors[model].append((1 - answer[y]) ** 2)
-            forecasts = model.forecasts_one(x)
+            forecasts = model.certified_proba_one(x)
             model.learn_one(x, y)
         record.append(Round(answer, forecasts, y))
         warm.learn_one({**x, "t": -1}, y)

@@ -209,7 +209,7 @@ def test_labels_that_were_not_declared_are_refused_and_nothing_changes():
     x = {"answer": {"no": 0.9, "yes": 0.1}}
     # known before the first round
     assert set(model.predict_proba_one(x)) == {"no", "yes"}
-    assert set(model.forecasts_one(x)) == {"yes"}
+    assert set(model.certified_proba_one(x)) == {"yes"}
     with pytest.raises(ValueError, match=r"y must be one of the classes \['no', 'yes'\], got 'maybe'"):
         model.learn_one(x, "maybe")
     assert (model.certificate, model.n_rounds, model.n_open) == (0.0, 0, 1)

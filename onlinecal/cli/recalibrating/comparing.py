@@ -90,7 +90,9 @@ def fitted(model: Any, fit: Part, view: View = the_probabilities) -> Map:
     """The map of probabilities of a model that is fitted to these rows."""
     first, *more = view(fit)
     model.fit(first, fit.settled, *more)
-    return lambda part: np.asarray(model.predict_proba(*view(part)))
+    # isotonic regression of scikit-learn is a regressor
+    answer = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+    return lambda part: np.asarray(answer(*view(part)))
 
 
 def rivals(k: int) -> dict[str, ProbabilityRecalibrator]:

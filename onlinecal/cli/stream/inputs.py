@@ -30,7 +30,7 @@ from typing import BinaryIO, NamedTuple, cast
 from onlinecal.cli.output import printable
 from onlinecal.engine.events import LONGEST_LINE
 from onlinecal.engine.fields import GZIP
-from onlinecal.engine.ledger.schema import Noted
+from onlinecal.engine.ledger.schema import InputPosition
 
 READ_BYTES = 1 << 20
 """Bytes that are read at a time."""
@@ -172,7 +172,7 @@ def read_stream(descriptor: int, stop: Stop) -> Iterator[Piece | None]:
 
 
 def read_files(
-    paths: Iterable[Path], noted: Callable[[str], Noted | None] | None, stop: Stop
+    paths: Iterable[Path], noted: Callable[[str], InputPosition | None] | None, stop: Stop
 ) -> Iterator[Piece | None]:
     """The lines of files and folders, in the order given, each file up to its end.
 
@@ -225,7 +225,7 @@ def opened(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
 
 
-def lines_of(name: str, file: BinaryIO, noted: Noted | None, stop: Stop) -> Iterator[Piece]:
+def lines_of(name: str, file: BinaryIO, noted: InputPosition | None, stop: Stop) -> Iterator[Piece]:
     """The lines of a file behind what was noted of it, or of all of it if it is not the file that was noted.
 
     Positions are bytes of the lines: of a file of gzip, when it is unpacked.

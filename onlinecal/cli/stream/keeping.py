@@ -50,7 +50,7 @@ def check(
     from onlinecal.engine.ledger.check import check_ledger
 
     with telling("checking") as tell:
-        result = check_ledger(ledger, archives=archives or [], tell=tell)
+        result = check_ledger(ledger, archives=archives or [], progress=tell)
     how = "differences: " + number(len(result.problems)) if result.problems else "all as written"
     played = f"{ledger}: {counted(result.events, 'event')} of {counted(result.keys, 'key')} replayed, {how}"
     record = {"path": str(ledger), **msgspec.to_builtins(result)}
@@ -133,7 +133,7 @@ def archive(
     if (keep is None) == (when is None):
         raise ValueError("give one of --keep and --before")
     with telling("archiving") as tell:
-        moved = archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, tell=tell)
+        moved = archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, progress=tell)
     archived, said = None, f"{ledger}: there is nothing older to move"
     if moved is not None:
         digest = moved.digest.hex()
@@ -177,7 +177,7 @@ def export(
     from onlinecal.engine.ledger.report import export_ledger
 
     with telling("exporting") as tell:
-        rows = export_ledger(ledger, into, force=force, tell=tell)
+        rows = export_ledger(ledger, into, force=force, progress=tell)
     with closing(OpenLedger(ledger, read_only=True)) as opened:
         parked = opened.parking_counts().waiting
     record = {"path": str(ledger), "into": str(into), "rows": rows, "parked": parked}

@@ -176,7 +176,7 @@ def silences(report: Report) -> list[str]:
     texts: list[str] = []
     for key in report.keys:
         without = key.summary.open + key.summary.expired
-        config = report.config.at(key.config)
+        config = report.config._at(key.config)
         # the best constant makes no error where all outcomes are the same
         same = key.scores is not None and key.scores.brier_constant == 0.0
         if same and config.kind == "binary" and config.expire_as is None:

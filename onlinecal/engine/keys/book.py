@@ -127,7 +127,7 @@ class Book:
 
     def settings_for(self, name: str) -> KeySettings:
         """The settings of a new key with this name."""
-        return self.settings[self.config.place_for(name)]
+        return self.settings[self.config._place_for(name)]
 
     def create(self, name: str, number: int, settings: KeySettings) -> Key:
         """Make a key before its first event; its number is NEW until an event of it is accepted."""
@@ -204,7 +204,7 @@ class Book:
         What is written lacks the bounds on windows; a key with a window is loaded for them.
         """
         key = self.keys.get(name)
-        if key is None and self.config.at(config).window is None:
+        if key is None and self.config._at(config).window is None:
             return written
         if key is None:
             other = Book(self.config)

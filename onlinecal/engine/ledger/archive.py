@@ -153,7 +153,7 @@ def archive_ledger(
     keep: int | None = None,
     before: float | None = None,
     shrink: bool = False,
-    tell: Progress = no_progress,
+    progress: Progress = no_progress,
 ) -> Archived | None:
     """Move the older events of a ledger to an archive; None if there are none to move.
 
@@ -171,7 +171,7 @@ def archive_ledger(
     shrink
         Give the space to the disk, too, for which there has to be room for a copy of what stays. Otherwise
         the ledger's file keeps its size, and new events fill it.
-    tell
+    progress
         Called with the numbers of events done and in all.
 
     Raises
@@ -190,12 +190,12 @@ def archive_ledger(
     check_target(target, source, force=True)
     # of a call that was killed when the archive already had its name, another name may be left
     clear_away(target)
-    if not os.path.lexists(target) and not _write(source, target, keep, before, tell):
+    if not os.path.lexists(target) and not _write(source, target, keep, before, progress):
         return None
     return _shrink(source, target, shrink)
 
 
-def _write(source: Path, target: Path, keep: int | None, before: float | None, tell: Progress) -> bool:
+def _write(source: Path, target: Path, keep: int | None, before: float | None, progress: Progress) -> bool:
     with closing(Ledger(source, read_only=True)) as ledger, ledger.transaction("DEFERRED"):
         refuse_archive(ledger)
         upto = last_to_move(ledger, keep, before)
@@ -203,7 +203,7 @@ def _write(source: Path, target: Path, keep: int | None, before: float | None, t
             return False
         config = ledger.about("config")
         with new_file(target) as part, ledger.ledger_errors(), new_tables(part, config, upto) as new:
-            _fill(ledger, new, upto, tell)
+            _fill(ledger, new, upto, progress)
     return True
 
 
@@ -259,7 +259,7 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
     return last if first is None else first - 1
 
 
-def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Progress) -> None:
+def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, progress: Progress) -> None:
     """Copy the events to the archive, replay them, and write the states that they lead to."""
     with ledger.content_errors():
         if problems := damaged_rows(ledger.connection):
@@ -280,7 +280,7 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, tell: Progress) ->
             book.drop([key])
         copy_rows(ledger, new, "keys", f"number = {number}")
         done += len(log)
-        tell(done, sum(counts))
+        progress(done, sum(counts))
     if done != sum(counts):
         raise LedgerError(f"{ledger.path}: {sum(counts) - done} closings belong to no query of the log")
     if done != upto - start:

@@ -68,24 +68,24 @@ class Check(Struct, frozen=True):
 
 
 def check_ledger(
-    path: str | Path, *, archives: Iterable[str | Path] = (), tell: Progress = no_progress
+    path: str | Path, *, archives: Iterable[str | Path] = (), progress: Progress = no_progress
 ) -> Check:
     """Replay every event of the ledger at `path`, and compare all forecasts and states with what is written.
 
     Where events were archived, it starts from the states behind them. An archive is checked like a ledger;
     `archives` are checked, too, and each has to have the digest that the ledger keeps of it. Reads only, key
-    by key, so memory is that of one key's events. `tell` is called with the numbers of events done and in
+    by key, so memory is that of one key's events. `progress` is called with the numbers of events done and in
     all. Raises LedgerError if something cannot be read.
     """
     with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.transaction("DEFERRED"):
-        result, known = _check(ledger, tell), {archive.digest: archive for archive in archives_of(ledger)}
+        result, known = _check(ledger, progress), {archive.digest: archive for archive in archives_of(ledger)}
     for file in map(Path, archives):
         archive = known.get(digest_of(file))
         if archive is None:
             result.problems.append(f"{file}: this is no archive of {path}, or it was changed")
             continue
         with closing(Ledger(file, read_only=True)) as ledger:
-            checked, marker = _check(ledger, tell), marker_of(ledger)
+            checked, marker = _check(ledger, progress), marker_of(ledger)
         problems = [f"{file}: {problem}" for problem in checked.problems]
         counted = archive.number, archive.queries, archive.closings
         if marker is None or (marker.number, marker.queries, marker.closings) != counted:
@@ -96,13 +96,13 @@ def check_ledger(
     return result
 
 
-def _check(ledger: Ledger, tell: Progress) -> Check:
+def _check(ledger: Ledger, progress: Progress) -> Check:
     problems, done = ledger.damage(), (0, 0)
     with ledger.content_errors():
         problems += schema.damaged_rows(ledger.connection)
     try:
         problems += _check_numbers(ledger)
-        done = _check_by_replay(ledger, problems, tell)
+        done = _check_by_replay(ledger, problems, progress)
     except LedgerError as error:
         problems.append(str(error))
     return Check(*done, problems)
@@ -137,7 +137,7 @@ def _check_parked(ledger: Ledger, last: int) -> list[str]:
     return problems
 
 
-def _check_by_replay(ledger: Ledger, problems: list[str], tell: Progress) -> tuple[int, int]:
+def _check_by_replay(ledger: Ledger, problems: list[str], progress: Progress) -> tuple[int, int]:
     """Play all events again, key by key; how many there are, and of how many keys. `problems` gets longer."""
     book, total = Book(config_of(ledger)), ledger.events_here()
     book.early = early_at_checkpoint(ledger)
@@ -151,7 +151,7 @@ def _check_by_replay(ledger: Ledger, problems: list[str], tell: Progress) -> tup
             problems.append(str(error))
             early, book = book.early, Book(book.config)
             book.early = early
-        tell(events, total)
+        progress(events, total)
     if events < total:
         problems.append(f"{total - events} closings belong to no query of the log")
     if book.early != ledger.early() and not problems:

@@ -394,11 +394,11 @@ class Ledger:
         words = "{2} rows of {0} refer to {1} that are not there"
         return problems + [words.format(*row) for row in lost]
 
-    def noted(self, path: str | bytes) -> schema.Noted | None:
+    def noted(self, path: str | bytes) -> schema.InputPosition | None:
         """How far an input has been answered; None if it was never read."""
         for row in self.rows("SELECT * FROM inputs WHERE path = ?", (path,)):
             if schema.is_sound(row):
-                return schema.Noted(*row[:-1])
+                return schema.InputPosition(*row[:-1])
             with self.ledger_errors():
                 raise ValueError(
                     f"how far {path!r} was answered is damaged: start without --resume, or repair the ledger"
@@ -423,13 +423,13 @@ class Ledger:
         with self.content_errors():
             return decode(written, type=ParkingCounts)
 
-    def inputs(self) -> list[schema.Noted]:
+    def inputs(self) -> list[schema.InputPosition]:
         """How far each input has been answered."""
-        return [schema.Noted(*row[:-1]) for row in self._sound_rows("inputs", "path")]
+        return [schema.InputPosition(*row[:-1]) for row in self._sound_rows("inputs", "path")]
 
-    def outbox(self) -> list[schema.Kept]:
+    def outbox(self) -> list[schema.UndeliveredAnswers]:
         """The answers that are not known to have been delivered, the oldest first."""
-        return [schema.Kept(*row[:-1]) for row in self._sound_rows("outbox", "number")]
+        return [schema.UndeliveredAnswers(*row[:-1]) for row in self._sound_rows("outbox", "number")]
 
     def last_kept(self) -> int:
         """The number of the last row of the outbox; 0 if it is empty."""
@@ -448,10 +448,10 @@ class Ledger:
         states: Sequence[schema.StateRow],
         about: Mapping[str, Any],
         after: tuple[int, int],
-        inputs: Sequence[schema.Noted] = (),
+        inputs: Sequence[schema.InputPosition] = (),
         reliability: bytes | None = None,
         released: Sequence[int] = (),
-        kept: Sequence[schema.Kept] = (),
+        kept: Sequence[schema.UndeliveredAnswers] = (),
         delivered: int = 0,
     ) -> None:
         """Make all of a batch durable, or, with a LedgerError, nothing of it.

@@ -44,7 +44,7 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
     else:
         held = config_of(ledger)
         config = wanted or held
-        if config.without_bounds() != held.without_bounds():
+        if config._without_bounds() != held._without_bounds():
             raise ValueError(
                 f"{ledger.path}: the ledger was made with another configuration: {encode(held).decode()}"
             )

@@ -176,7 +176,7 @@ def read_report(path: str | Path) -> Report:
 def alarm_to_trace(book: Book, key: KeyReport) -> tuple[int, bool] | None:
     """The event of a key's last alarm, and whether its hints raised it; None if the log cannot explain it."""
     watched = key.summary.watched
-    if watched is None or book.config.at(key.config).expire_as is not None:
+    if watched is None or book.config._at(key.config).expire_as is not None:
         return None
     last = (watched.last, False), (watched.last_hint, True)
     return max(((alarm.event, of_hint) for alarm, of_hint in last if alarm), default=None)
@@ -217,7 +217,7 @@ NEXT_FORECASTS = "q.number > ? AND q.number <= ? ORDER BY q.number LIMIT ?"
 
 
 def export_ledger(
-    path: str | Path, into: str | Path, *, force: bool = False, tell: Progress = no_progress
+    path: str | Path, into: str | Path, *, force: bool = False, progress: Progress = no_progress
 ) -> int:
     """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the order asked; how many.
 
@@ -231,7 +231,7 @@ def export_ledger(
 
     The table is as of the moment of the call, in chunks of bounded memory; a writer is not held up. The file
     gets its name when it is complete; with `force` in place of one that was there. An outcome that is parked
-    has no forecast, and no row. `tell` is called with the
+    has no forecast, and no row. `progress` is called with the
     numbers of the last query done and of the last event. Raises LedgerError if the ledger cannot be read, or
     if events are archived meanwhile; ValueError if `into` exists, or is a ledger's.
     """
@@ -249,7 +249,7 @@ def export_ledger(
                 parts.append(file.with_name(f"{len(parts)}.part"))
                 frame.write_parquet(parts[-1])
                 rows, done = rows + frame.height, chunk[-1].number
-                tell(done, last)
+                progress(done, last)
             if ledger.checkpoint() != state.checkpoint:
                 raise LedgerError(f"{path}: events were archived meanwhile; export again")
             (pl.scan_parquet(parts) if parts else _frame([], state).lazy()).sink_parquet(file)
@@ -279,7 +279,7 @@ class _Moment:
                 place for place, settings in book.settings.items() if settings.config.expire_after is not None
             ]
             self._expire_as = {
-                name: book.config.at(place).expire_as
+                name: book.config._at(place).expire_as
                 for name, place in ledger.rows(KEYS_LIKE, (json.dumps(expiring),))
             }
             names = iter(self._expire_as)

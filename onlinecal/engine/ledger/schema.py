@@ -217,7 +217,7 @@ class Snapshot(NamedTuple):
     state: bytes | None
 
 
-class Noted(NamedTuple):
+class InputPosition(NamedTuple):
     """How far an input was answered.
 
     `path` is its name, bytes where it is no text in UTF-8; `position` up to which byte, or before which
@@ -241,7 +241,7 @@ def partition_of(path: str | bytes) -> tuple[str, int] | None:
     return topic, int(number)
 
 
-class Kept(NamedTuple):
+class UndeliveredAnswers(NamedTuple):
     """The answers of a batch that wait in the outbox until they are known to have been delivered.
 
     `number` says in which order batches were kept; `content` is what `pack` made of the answers.

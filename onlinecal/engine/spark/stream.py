@@ -77,7 +77,7 @@ class Calibrator(StatefulProcessor):
         else:
             held = self._state.get()
             before = bytes(held[0]) if held else None
-            is_binary = self._config.at(self._config.place_for(name)).kind == "binary"
+            is_binary = self._config._at(self._config._place_for(name)).kind == "binary"
             after, batch = self._step.turn(name, before, events.columns(is_binary))
             if after is not None and after != before:
                 self._state.update((bytearray(after),))

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -72,6 +72,12 @@ class Proven(Shown):
     """Forecasts of several rows with a report."""
 
     _report: ProvenReport
+
+    def _with(self, **hidden: Any) -> Self:
+        """This result with what its constructor, which users see, does not take."""
+        for name, value in hidden.items():
+            object.__setattr__(self, f"_{name}", value)
+        return self
 
     def _shown(self) -> Table:
         return self._report._shown()

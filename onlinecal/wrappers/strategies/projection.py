@@ -46,7 +46,7 @@ from onlinecal.steering.binary import (
 )
 from onlinecal.steering.replaying import COLUMNS, Schedule, Tapes, replayed
 from onlinecal.wrappers.strategies.buckets import SplittingBuckets, new_splitting
-from onlinecal.wrappers.strategies.windows import Moments, Recent
+from onlinecal.wrappers.strategies.windows import Recent, WindowMoments
 
 
 class Ticket(NamedTuple):
@@ -89,7 +89,7 @@ class Projection(Restored):
         slack: float | None,
         n_buckets: int,
         horizon: int | None,
-        moments: Moments | None = None,
+        moments: WindowMoments | None = None,
         steers: bool = True,
         splits: bool = False,
         table: Mapping[str, Any] | None = None,

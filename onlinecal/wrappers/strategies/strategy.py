@@ -17,7 +17,7 @@ from onlinecal.steering.replaying import Schedule, Tapes
 from onlinecal.wrappers.labels import Label, Labels
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
 from onlinecal.wrappers.strategies.vectors import SteeredVectors
-from onlinecal.wrappers.strategies.windows import Moments
+from onlinecal.wrappers.strategies.windows import WindowMoments
 
 Answer = dict[Label, float]
 
@@ -61,7 +61,7 @@ class Settings(NamedTuple):
     slack: float | None
     n_buckets: int
     horizon: int | None
-    moments: Moments | None = None
+    moments: WindowMoments | None = None
     steering: SteeredVectors | None = None
 
 

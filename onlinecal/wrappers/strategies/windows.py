@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class Moments:
+class WindowMoments:
     """The window's length, and the number of the round that is settled now; a wrapper's parts share one.
 
     The wrapper writes `now` before it settles a round. All others only read.
@@ -22,7 +22,7 @@ class Recent:
     most = 0.0
     """The largest sum that any window had so far."""
 
-    def __init__(self, moments: Moments | None) -> None:
+    def __init__(self, moments: WindowMoments | None) -> None:
         self._moments = moments
         self._amounts: deque[tuple[int, float]] = deque()
         self._sum = 0.0

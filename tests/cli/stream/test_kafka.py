@@ -398,7 +398,7 @@ def killed(cluster, topics, ledger, kills, rng):
     code = (
         "from onlinecal.engine.engine import Engine\n"
         "from onlinecal.simulations.cli.console import main\n"
-        "Engine.__init__.__kwdefaults__['window'] = 300\n"
+        "Engine.__init__.__kwdefaults__['states_behind'] = 300\n"
         f"{SAYING_WHEN_SIGNALS_ARE_HEARD}"
         "main()\n"
     )

@@ -41,7 +41,7 @@ from tests.engine.scripts import CONFIG, assert_sound, batches, quick_folder, re
 
 ROOT = Path(__file__).parents[3]
 HALF = len(LINES) // 2
-SMALL = {"hot_keys": 5, "window": 100}
+SMALL = {"hot_keys": 5, "states_behind": 100}
 ONE = "WHERE number = (SELECT {}(number) FROM {})"
 PARTS = ("one.archive", "two.archive")
 
@@ -279,7 +279,7 @@ def expired_in(tables):
         clocks[key] = max(time for time in (time, clocks.get(key), -math.inf) if time is not None)
         if number == query:
             asked[query] = clocks[key] if time is None else time
-    settings = {query: CONFIG.at(CONFIG.place_for(names[keys[query]])) for query in asked.keys() - closed}
+    settings = {query: CONFIG._at(CONFIG._place_for(names[keys[query]])) for query in asked.keys() - closed}
     return {
         query: one.expire_as
         for query, one in settings.items()

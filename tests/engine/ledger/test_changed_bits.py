@@ -30,7 +30,7 @@ from tests.engine.fault_tools import INPUT, LINES, changed, raises_for
 from tests.engine.scripts import CONFIG, assert_sound, batches, quick_folder, report_of, tables_of
 
 TABLES = (*SUMMED, "archived", "sqlite_master")
-SMALL = {"hot_keys": 5, "window": 100}
+SMALL = {"hot_keys": 5, "states_behind": 100}
 PATH = "events.jsonl"
 HALF = len(LINES) // 2
 

@@ -192,6 +192,6 @@ def test_an_export_is_as_of_its_beginning(tmp_path, monkeypatch):
             if done == 1:
                 engine.handle([Outcome("b", 0), Query("c", "k")])
 
-        assert export_ledger(tmp_path / "ledger.db", tmp_path / "table", tell=meanwhile) == 2
+        assert export_ledger(tmp_path / "ledger.db", tmp_path / "table", progress=meanwhile) == 2
     found = pl.read_parquet(tmp_path / "table")
     assert found.select("id", "status").rows() == [("a", "settled"), ("b", "open")]

@@ -12,7 +12,7 @@ from onlinecal.adversaries import misleading_hints
 from onlinecal.wrappers.strategies import buckets, projection
 from onlinecal.wrappers.strategies.buckets import SplittingBuckets
 from onlinecal.wrappers.strategies.projection import Projection
-from onlinecal.wrappers.strategies.windows import Moments, Recent
+from onlinecal.wrappers.strategies.windows import Recent, WindowMoments
 from tests.parts import part_of
 
 
@@ -175,7 +175,7 @@ def test_a_bucket_is_halved_once_forecasts_are_behind_by_the_theorems_tau():
 
 
 def test_what_is_noted_of_a_window_leaves_with_its_moments_and_the_most_stays():
-    moments = Moments(3)
+    moments = WindowMoments(3)
     recent = Recent(moments)
     for moments.now, amount in ((1, 5.0), (2, 1.0), (4, 2.0)):
         recent.note(amount)
@@ -185,7 +185,7 @@ def test_what_is_noted_of_a_window_leaves_with_its_moments_and_the_most_stays():
 
 
 def test_what_is_given_in_place_of_forecasts_is_in_all_bounds():
-    moments, rng = Moments(4), np.random.default_rng(0)
+    moments, rng = WindowMoments(4), np.random.default_rng(0)
     part, away = Projection(None, 2, None, moments), []
     plain = [table.guarantee for table in part.tables], part.window_guarantee
     for moments.now in range(1, 21):
@@ -204,4 +204,4 @@ def test_what_is_given_in_place_of_forecasts_is_in_all_bounds():
     part.surprise()
     after = part.certificate, part.guarantee, part.window_certificate
     assert np.subtract(after, before) == pytest.approx([1.0, 1.0, 1.0])
-    assert part.promise(7) == 2 * part.tables[0].promise(4)
+    assert part.promise(7) == 2 * part.tables[0]._promise(4)

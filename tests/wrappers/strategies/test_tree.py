@@ -92,7 +92,7 @@ def test_every_window_is_certified_node_by_node(late):
     model = CalibratedClassifier(Scripted(), strategy="tree", window=window)
     for t, (x, y) in enumerate(stream(4, 250)):
         model.predict_proba_one(x)
-        waiting.append((x, y, model.forecasts_one(x)))
+        waiting.append((x, y, model.certified_proba_one(x)))
         if t >= late:
             x, y, forecasts = waiting.popleft()
             model.learn_one(x, y)
