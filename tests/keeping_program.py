@@ -102,9 +102,7 @@ def write(folder: Path) -> None:
     (folder / "online.pickle").write_bytes(pickle.dumps(online))
     fitted = TemperatureScaling().fit(TABLE[:HALF], NUMBERS[:HALF])
     (folder / "temperature.pickle").write_bytes(pickle.dumps(fitted))
-    oc.DecisionRecalibrator(cv=0, max_rounds=3).fit(TABLE[:HALF], NUMBERS[:HALF]).save(
-        folder / "map.npz"
-    )
+    oc.DecisionRecalibrator(cv=0, max_rounds=3).fit(TABLE[:HALF], NUMBERS[:HALF]).save(folder / "map.npz")
     events(folder / "ledger.db", range(HALF))
 
 
