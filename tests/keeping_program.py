@@ -41,7 +41,7 @@ def learners() -> dict[str, Any]:
     return {
         "wrapper": oc.CalibratedClassifier(scaled(logistic())),
         "wrapper of three": oc.CalibratedClassifier(scaled(linear_model.SoftmaxRegression())),
-        "wrapper with buckets": oc.CalibratedClassifier(tree.HoeffdingTreeClassifier(), n_buckets="auto"),
+        "wrapper with buckets": oc.CalibratedClassifier(tree.HoeffdingTreeClassifier(), n_buckets=2),
         "combined": oc.CombinedClassifier([scaled(logistic()), tree.HoeffdingTreeClassifier()]),
         "decisions": oc.DecisionCalibratedClassifier(logistic(), first_fit=50),
         "regressor": oc.CalibratedRegressor(linear_model.LinearRegression(), high=1.0),
@@ -103,6 +103,7 @@ def write(folder: Path) -> None:
     fitted = TemperatureScaling().fit(TABLE[:HALF], NUMBERS[:HALF])
     (folder / "temperature.pickle").write_bytes(pickle.dumps(fitted))
     oc.DecisionRecalibrator(cv=0, max_rounds=3).fit(TABLE[:HALF], NUMBERS[:HALF]).save(folder / "map.npz")
+    oc.recalibrate_stream(TABLE[:HALF, 1], NUMBERS[:HALF] == 1).save(folder / "column.npz")
     events(folder / "ledger.db", range(HALF))
 
 
@@ -118,6 +119,9 @@ def go_on(folder: Path) -> dict[str, str]:
     found["temperature"] = digest(fitted.predict_proba(TABLE[HALF:]).tolist())
     read = oc.DecisionRecalibrator.load(folder / "map.npz")
     found["map"] = digest(read.predict_proba(TABLE[HALF:]).tolist())
+    column = oc.RecalibratedStream.load(folder / "column.npz")
+    column = column.extend(TABLE[HALF:, 1], NUMBERS[HALF:] == 1)
+    found["column"] = digest([column.probabilities.tolist(), column.certificate.tolist()])
     copy = folder / f"ledger-{sys.version_info.minor}-{np.__version__}.db"
     copy.write_bytes((folder / "ledger.db").read_bytes())
     found["ledger"] = digest(events(copy, rest))
