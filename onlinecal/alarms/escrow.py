@@ -61,7 +61,7 @@ LARGEST_STAKE, ROUNDED_DOWN = 1e30, 1.0 - 2.0**-23
 """Stakes are floats of 32 bits: the first keeps them finite, and the second never above the money."""
 
 
-@kernel_part
+@kernel_part(counted=False)
 def stretched(twice: bool, p: float) -> tuple[float, float]:
     """The factors of outcomes 1 and 0 for a bet on half or twice the logit of p."""
     if p == 0.0 or p == 1.0:
@@ -72,19 +72,19 @@ def stretched(twice: bool, p: float) -> tuple[float, float]:
     return of_1 / (p * (of_1 + of_0)), of_0 / ((1.0 - p) * (of_1 + of_0))
 
 
-@kernel_part
+@kernel_part(counted=False)
 def quarter_of(p: float) -> int:
     """The first of the bets on the quarter of [0, 1] in which p lies."""
     return QUARTERS + PER_QUARTER * max(0, min(int(N_QUARTERS * p), N_QUARTERS - 1))
 
 
-@kernel_part
+@kernel_part(counted=False)
 def staked(money: float) -> float:
     """What a bet with so much money stakes: all of it."""
     return min(money, LARGEST_STAKE) * ROUNDED_DOWN
 
 
-@kernel_part
+@kernel_part(counted=False)
 def stake(money: Any, start: int, stakes: Any, place: int, p: float, worth: float) -> None:
     """Make the bets on a forecast p; BETS_MADE stakes are written from `place` on."""
     rest, quarter = 1.0 - p, start + quarter_of(p)
@@ -109,7 +109,7 @@ def stake(money: Any, start: int, stakes: Any, place: int, p: float, worth: floa
         money[quarter + i] *= LEAST_FACTORS[bet] / weight
 
 
-@kernel_part
+@kernel_part(counted=False)
 def pay(money: Any, start: int, stakes: Any, place: int, p: float, y: float, worth: float) -> None:
     """Pay out the bets on a forecast p with the outcome y; y = p gives back just what was staked."""
     rest, rest_of_y, quarter = 1.0 - p, 1.0 - y, start + quarter_of(p)
@@ -131,7 +131,7 @@ def pay(money: Any, start: int, stakes: Any, place: int, p: float, y: float, wor
         pay_shares(money, start, p, y, worth)
 
 
-@kernel_part
+@kernel_part(counted=False)
 def pay_shares(money: Any, start: int, p: float, y: float, worth: float) -> None:
     """Pay out the shares that were put aside as a whole when bets on the odds of p were made."""
     rest, quarter = 1.0 - p, start + quarter_of(p)
@@ -145,13 +145,13 @@ def pay_shares(money: Any, start: int, p: float, y: float, worth: float) -> None
                 money[quarter + i - N_ODDS] += kept(STAKE_SHARES[QUARTERS + i - N_ODDS], ratio, worth)
 
 
-@kernel_part
+@kernel_part(counted=False)
 def kept(share: float, ratio: float, worth: float) -> float:
     """What a share has brought: nothing if the factor is so near to 1 that the share is taken back."""
     return share * ratio if abs(ratio - 1.0) >= worth else 0.0
 
 
-@kernel_part
+@kernel_part(counted=False)
 def evidence(money: Any, start: int) -> float:
     """The money that all bets have for certain; from 1/alpha on it raises an alarm."""
     whole = 0.0
@@ -160,7 +160,7 @@ def evidence(money: Any, start: int) -> float:
     return whole
 
 
-@kernel_part
+@kernel_part(counted=False)
 def strongest(money: Any, start: int) -> int:
     """The bet that has most money, of equal ones the first."""
     best = 0

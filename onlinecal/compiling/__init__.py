@@ -8,6 +8,7 @@ changes no result. Kernels that people wait for are interpreted until they are c
 
 from onlinecal.compiling.beginning import Address, Entry, compiled_at_once, interpreted_first
 from onlinecal.compiling.folder import kept_in
+from onlinecal.compiling.garbage import without_garbage_collection
 from onlinecal.compiling.ingredients import modules_digest
 from onlinecal.compiling.kernels import (
     address_of,
@@ -38,4 +39,5 @@ __all__ = [
     "modules_digest",
     "namespace",
     "uncounted",
+    "without_garbage_collection",
 ]

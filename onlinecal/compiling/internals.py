@@ -19,14 +19,22 @@ import secrets
 from typing import Any
 
 from llvmlite.binding import Linkage
-from numba.core import codegen, compiler, options, typed_passes
+from numba.core import codegen, compiler, options, typed_passes, types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.serialize import dumps
+from numba.core.targetconfig import ConfigStack
+
+from onlinecal.compiling.garbage import without_garbage_collection
 
 JITCodeLibrary: Any = getattr(codegen, "JITCodeLibrary", object)
 NativeLowering: Any = getattr(typed_passes, "NativeLowering", object)
-ARE_THERE = JITCodeLibrary is not object and NativeLowering is not object
+NopythonTypeInference: Any = getattr(typed_passes, "NopythonTypeInference", object)
+ARE_THERE = object not in (JITCodeLibrary, NativeLowering, NopythonTypeInference)
+
+NOT_NEEDED = {"WithLifting", "InlineClosureLikes", "NopythonRewrites"}
+"""numba's passes for what no kernel and no part has: `with`, closures, and sums of whole arrays. They take a
+twentieth of the time to compile."""
 
 LARGE = 1 << 59
 """Kernels have numbers from here on, which numba's own counting does not reach."""
@@ -43,8 +51,8 @@ def part_options(optimised: bool, counted: bool) -> dict[str, Any]:
     chosen: dict[str, Any] = {"no_cpython_wrapper": False, "forceinline": optimised}
     if ARE_THERE:
         chosen["pipeline_class"] = PartCompiler
-    if not counted and hasattr(options.DefaultOptions, "_nrt"):
-        chosen["_nrt"] = False
+    if hasattr(options.DefaultOptions, "_nrt"):
+        chosen["_nrt"] = counted
     return chosen
 
 
@@ -134,13 +142,16 @@ class PartLowering(OwnLowering):
 
     def lower(self, state: Any) -> None:
         """Lower, and tell numba how the part is called."""
+        name = state.func_id.func_qualname
+        if not state.flags.nrt and holds_array(state.return_type):
+            raise NotImplementedError(f"{name} does not count references and returns an array")
         flags, library = state.flags, PartLibrary(state.targetctx.codegen(), "part")
         library.optimised = bool(flags.forceinline)
         flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
         self.lower_into(library, state)
         result = state["cr"]
         if result.env.consts:
-            raise NotImplementedError(f"{state.func_id.func_qualname} is a part and uses Python objects")
+            raise NotImplementedError(f"{name} is a part and uses Python objects")
         # it is never called; dispatchers need something built in that identifies the part
         entry = [result.fndesc].index
         linked = [] if library.optimised else library._linking_libraries
@@ -148,21 +159,55 @@ class PartLowering(OwnLowering):
         state["cr"] = result._replace(cfunc=entry)
 
 
+def holds_array(kind: Any) -> bool:
+    """Whether values of this type are arrays or hold some."""
+    return isinstance(kind, types.Array) or any(map(holds_array, getattr(kind, "types", ())))
+
+
+class TypingOnce(NopythonTypeInference):
+    """numba's inference of types, which compiles the functions that are called.
+
+    numba compiles a function anew for each choice of flags that a caller has, though the function has flags
+    of its own. A quarter of all functions was compiled twice or more for this. Here all callers show the
+    same flags.
+    """
+
+    _name = "typing_once"
+
+    def run_pass(self, state: Any) -> bool:
+        """Infer types as numba does, with the flags of a caller hidden."""
+        with ConfigStack().enter(shown_flags(state.flags)):
+            return bool(super().run_pass(state))
+
+
+def shown_flags(flags: Any) -> Any:
+    """A caller's flags as functions that it calls are to see them."""
+    shown = flags.copy()
+    shown.forceinline = shown.no_cpython_wrapper = shown.dbg_optnone = False
+    shown.nrt, shown.error_model = True, "python"
+    # what is set is not equal to what is so by default
+    shown.fastmath = flags.fastmath
+    return shown
+
+
 if ARE_THERE:
-    for lowering in (KernelLowering, PartLowering):
-        register_pass(mutates_CFG=True, analysis_only=False)(lowering)
+    for changed in (KernelLowering, PartLowering, TypingOnce):
+        register_pass(mutates_CFG=True, analysis_only=False)(changed)
 
 
 class OwnCompiler(CompilerBase):
-    """numba's compiler with a lowering of ours."""
+    """numba's compiler with a lowering of ours, and without the passes that are not needed."""
 
     lowering: type
 
     def define_pipelines(self) -> list[PassManager]:
-        """numba's passes, with the lowering replaced by ours."""
+        """numba's passes that are needed, with the lowering replaced by ours."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
         pipeline = PassManager("own")
-        pipeline.passes = [(self.lowering if one is NativeLowering else one, name) for one, name in passes]
+        ours = {NativeLowering: self.lowering, NopythonTypeInference: TypingOnce}
+        pipeline.passes = [
+            (ours.get(kind, kind), name) for kind, name in passes if kind.__name__ not in NOT_NEEDED
+        ]
         pipeline.finalize()
         return [pipeline]
 
@@ -171,6 +216,11 @@ class KernelCompiler(OwnCompiler):
     """The compiler of kernels."""
 
     lowering = KernelLowering
+
+    def compile_extra(self, function: Any) -> Any:
+        """Compile without collecting garbage, which takes a tenth of the time and finds nothing."""
+        with without_garbage_collection():
+            return super().compile_extra(function)
 
     def define_pipelines(self) -> list[PassManager]:
         """The same passes, after the kernel has got its number."""

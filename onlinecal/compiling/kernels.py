@@ -81,9 +81,9 @@ def kernel_part(
         True: it is optimised by itself and then inlined wherever it is called. False: it is optimised with
         the kernel that calls it.
     counted
-        Whether references to arrays are counted. They need not be if neither the part nor parts that it calls
-        make arrays or keep any that they get. Counting takes two calls for each array in every part with a
-        loop, a fifth of the time of a round of the simplex machine.
+        Whether references to arrays are counted. They need not be if the part neither makes arrays nor
+        returns any: numba refuses to compile the first, and this package the second. Counting takes two calls
+        for each array in every part with a loop, a fifth of the time of a round of the simplex machine.
     error_model
         What divisions do if the divisor is 0: "python" raises, "numpy" does not.
     """
@@ -98,16 +98,16 @@ def kernel_part(
     return part if function is None else part(function)
 
 
-inlined = partial(kernel_part, optimised=True, error_model="numpy")
-"""The decorator for rules of hot loops: they are inlined into the loop that calls them, and their divisions
-do not raise (no divisor is ever 0 there). Around a call that is not inlined or could raise, numba counts
-references to arrays: two atomic operations, about 10 ns, in every round, even if the call is on a branch that
-is hardly ever taken. Rules that are optimised before they are inlined make replays a third faster."""
+inlined = partial(kernel_part, optimised=True, counted=False, error_model="numpy")
+"""The decorator for rules of hot loops: they are inlined into the loop that calls them, their divisions do
+not raise (no divisor is ever 0 there), and references are not counted in them. Around a call that is not
+inlined or could raise, numba counts references to arrays: two atomic operations, about 10 ns, in every round,
+even if the call is on a branch that is hardly ever taken. Rules that are optimised before they are inlined
+make replays a third faster."""
 
 uncounted = partial(kernel_part, counted=False, error_model="numpy")
 """The decorator for parts that are large or seldom needed: a loop has such a part once, however often it
-calls it. References to arrays are not counted in it, so neither it nor what it calls may make or keep an
-array."""
+calls it. References to arrays are not counted in it."""
 
 
 def compiled_as(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

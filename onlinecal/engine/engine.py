@@ -27,12 +27,12 @@ from typing import Any, Self
 
 import msgspec
 
+from onlinecal.compiling import without_garbage_collection
 from onlinecal.engine.columns import Columns, columns_of_events
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, decode_lines, encode_lines
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.storing import without_garbage_collection
 from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up

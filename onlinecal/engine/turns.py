@@ -21,12 +21,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from onlinecal.compiling import without_garbage_collection
 from onlinecal.engine.columns import QUERY, Columns, columns_of_events
 from onlinecal.engine.config import EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Rejected
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.keys.storing import without_garbage_collection
 from onlinecal.engine.ledger.schema import Record, Snapshot, loaded_outcome
 from onlinecal.engine.parking import ParkedOutcome, Parking, ParkingCounts
 from onlinecal.validation import check_count

@@ -166,6 +166,7 @@ NAMES = {
     "codegen JITCodeLibrary missing": 2,
     "codegen JITCodeLibrary otherwise": 2,
     "typed_passes NativeLowering missing": 2,
+    "typed_passes NopythonTypeInference missing": 2,
     "CompileResult _reduce missing": 2,
     "CompileResult _reduce otherwise": 2,
     "CompileResult _rebuild missing": 2,

@@ -32,7 +32,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onlinecal.compiling import entry_point
+from onlinecal.compiling import entry_point, without_garbage_collection
 from onlinecal.engine.columns import QUERY, Columns
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.key import RESERVED_ROUNDS, ClassKey, Key, StoredClassKey
@@ -57,7 +57,7 @@ from onlinecal.engine.keys.playing import (
     note_closing,
     note_query,
 )
-from onlinecal.engine.keys.storing import StoredBinaryKey, checked_state, without_garbage_collection
+from onlinecal.engine.keys.storing import StoredBinaryKey, checked_state
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
 from onlinecal.engine.parking import Parking

@@ -275,7 +275,7 @@ def accept(table: EventTable, arrays: LaneArrays, free: Ints, changed: Ints, pro
     progress[NEXT] = len(table.kinds)
 
 
-@inlined
+@inlined(counted=True)
 def view_of(heap: Any, start: int, length: int) -> Any:
     """A part of the heap: a memory, or the table of a window."""
     return borrowed(heap[start : start + length])

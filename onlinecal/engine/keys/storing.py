@@ -19,9 +19,6 @@ Nothing here has a state, but for a `WordReader`, which is used for one key.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from zlib import crc32
 
@@ -317,18 +314,6 @@ def checked_state(key: str, state: bytes) -> memoryview:
     if state[:SUM] != checksum_of(data):
         raise ValueError(f"the state of key {key!r} is damaged: repair the ledger, it is made anew")
     return data
-
-
-@contextmanager
-def without_garbage_collection() -> Iterator[None]:
-    """Switch the garbage collector off: it would look again and again at thousands of objects in use."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def pack_floats(floats: NDArray[Any]) -> bytes:

@@ -263,7 +263,7 @@ def reach(memory: Memory, place: int) -> int:
     return min(max(far, 0), m)
 
 
-@inlined
+@inlined(counted=True)
 def stationary(chain: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
     """The stationary distribution of a chain with these rates, and the first state that it lives on.
 

@@ -1,0 +1,40 @@
+"""Parts of kernels: how often they are compiled, and which are refused."""
+
+import numpy as np
+import pytest
+from numba import config
+from numba.core import event
+from numba.core.errors import TypingError
+
+from onlinecal.compiling import compiled, inlined, kernel_part, uncounted
+
+pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled with NUMBA_DISABLE_JIT=1")
+
+
+def test_a_part_is_compiled_once_whatever_kind_of_part_calls_it():
+    @kernel_part
+    def shared(values):
+        return values[0] + max(values[1], values[2])
+
+    callers = [kind(lambda values: shared(values)) for kind in (kernel_part, inlined, uncounted)]
+    one, two, three = callers
+
+    def kernel(values):
+        return one(values) + two(values) + three(values)
+
+    with event.install_recorder("numba:compile") as recorder:
+        assert compiled(kernel)(np.arange(3)) == 6
+    names = [event.data["dispatcher"].py_func.__qualname__ for _, event in recorder.buffer if event.is_start]
+    assert sum(name.endswith("shared") for name in names) == 1
+    assert sum("ol_max" in name for name in names) == 1
+
+
+def test_a_part_without_counts_may_not_return_an_array():
+    @uncounted
+    def same(values):
+        return values
+
+    with pytest.raises(
+        (NotImplementedError, TypingError), match="does not count references and returns an array"
+    ):
+        compiled(lambda values: same(values)[0])(np.arange(3))
