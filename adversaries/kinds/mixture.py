@@ -3,6 +3,7 @@
 An adversary that plays first has phases of its own, and so has the one that takes over: each keeps its state.
 A mixture is one phase, whose state is the two states one behind the other; each player writes its own part. A
 mixture is compiled once for each pair of steps (`mixture_step`), which stays in memory for the whole process.
+Equal seeds give equal games: the order of a mixture's state, and how one draw serves twice, are part of that.
 """
 
 from __future__ import annotations

@@ -83,7 +83,9 @@ def column(
     said = rounds.forecasts[forecast]
     if state is None:
         known = known_from(rounds, settled_at, together, sort)
-        result = recalibrate_stream(said, rounds.outcomes, settled_at=None if known is None else known - 1)
+        # `known` is the first row that knows the outcome, and `settled_at` the row after which it is known
+        settled = None if known is None else known - 1
+        result = recalibrate_stream(said, rounds.outcomes, settled_at=settled)
         given = result.probabilities
     else:
         night = read_night(rounds, id_, sort, settled_at)

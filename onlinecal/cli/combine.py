@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 COMBINED = "combined"
 """The name of the column that the verb makes."""
-WRITTEN_TABLES = "combined.parquet", "report.csv"
-"""The files that are written and could also be the input."""
+WRITTEN_TABLES = "combined.parquet", "report.csv", "weights.csv"
+"""The files that are written and could also be the input; the last one is beside the picture of weights."""
 
 
 def combine(
@@ -97,9 +97,9 @@ def combine(
     warn(rounds.remarks)
     if state is None:
         known = known_from(rounds, settled_at, together, sort)
-        result = combine_forecasts(
-            rounds.forecasts, rounds.outcomes, settled_at=None if known is None else known - 1
-        )
+        # `known` is the first row that knows the outcome, and `settled_at` the row after which it is known
+        settled = None if known is None else known - 1
+        result = combine_forecasts(rounds.forecasts, rounds.outcomes, settled_at=settled)
         places = np.arange(len(rounds.outcomes))
     else:
         night = read_night(rounds, id_, sort, settled_at)
@@ -134,5 +134,5 @@ def write(rounds: Rounds, result: CombinedForecasts, rows: Ints, folder: Path) -
     return [
         write_table(columns, folder / WRITTEN_TABLES[0]),
         write_table(pl.DataFrame(scores), folder / WRITTEN_TABLES[1]),
-        write_figure(drawn(result.plot, (6.4, 3.4)), shares, folder / "weights"),
+        write_figure(drawn(result.plot, (6.4, 3.4)), shares, (folder / WRITTEN_TABLES[2]).with_suffix("")),
     ]

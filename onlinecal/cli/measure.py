@@ -199,12 +199,14 @@ def write(rounds: Rounds, columns: Sequence[MeasuredColumn], folder: Path) -> li
         ]
     )
     return [
-        write_table(pl.DataFrame([column.line() for column in columns]), folder / "results.csv"),
+        write_table(pl.DataFrame([column.line() for column in columns]), folder / WRITTEN_TABLES[0]),
         write_figure(reliability_panels(shown), shown, folder / "reliability"),
         write_figure(transport_panels(moved), moved, folder / "transport"),
     ]
 
 
+WRITTEN_TABLES = "results.csv", "reliability.csv", "transport.csv"
+"""The files that are written and could also be the input."""
 USUAL_BINS = 15
 QUICK_MEASURES: tuple[MeasureName, ...]
 QUICK_MEASURES = "brier", "log_loss", "miscalibration", "ece", "ece_bins", "cumulative", "two_bin", "smooth"
@@ -295,7 +297,7 @@ def measure(
 
         for package in packages:
             convention_of(package, "--as")
-    check_folder(out)
+    check_folder(out, WRITTEN_TABLES, file)
     if len(set(forecast)) < len(forecast):
         raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
     named = [*(group or []), *([] if together is None else [together])]

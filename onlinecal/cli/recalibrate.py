@@ -1,7 +1,7 @@
 """The verb `recalibrate`: maps a table of probabilities to better ones, and says how much better they are.
 
 The verb has no state: the request is checked, methods are fitted and compared, and only then is anything
-written.
+written. Names in its JSON, of its files and of their columns are what users read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typer import Argument, Exit, Option
 
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import answer
-from onlinecal.cli.recalibrating.asked import CHOOSE, METHOD_NAMES, Request, check_owners, values_of
+from onlinecal.cli.recalibrating.asked import CHOOSE, METHOD_NAMES, PICTURES, Request, check_owners, values_of
 from onlinecal.cli.verbs import (
     EXIT_INTERRUPTED,
     FILES,
@@ -27,8 +27,8 @@ from onlinecal.cli.verbs import (
     warn,
 )
 
-WRITTEN_TABLES = "recalibrated.parquet", "report.csv"
-"""The files that are written and could also be the input."""
+WRITTEN_TABLES = "recalibrated.parquet", "report.csv", *(f"{name}.csv" for name in PICTURES)
+"""The files that may be written and could also be the input."""
 
 
 def recalibrate(
@@ -132,7 +132,7 @@ def recalibrate(
     )
     check_owners(method, asked)
     folder = out or (Path("results/recalibrate") if apply is not None else None)
-    check_folder(folder, WRITTEN_TABLES, *filter(None, (file, apply)))
+    check_folder(folder, WRITTEN_TABLES, *filter(None, (file, apply, losses)))
     # on one core, since BLAS sums in another order on several
     with one_thread():
         from onlinecal.cli.recalibrating.comparing import alone, compare

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from inspect import cleandoc, unwrap
 from itertools import pairwise
 from pathlib import Path
@@ -180,14 +181,19 @@ def warn(remarks: Iterable[str]) -> None:
 
 
 def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -> None:
-    """Refuse an --out folder that is a file, or in which one of the `tables` would replace an input file."""
+    """Refuse an --out folder that is a file, or in which one of the `tables` could replace an input file.
+
+    `tables` are names of files, or patterns of names: of everything that the verb may write in a format that
+    it reads, with the CSV beside each picture.
+    """
     if folder is None:
         return
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, not a folder to write into")
     for file in read:
-        if file.resolve() in {folder.resolve() / name for name in tables}:
-            raise ValueError(f"{file} would be written over with results of its own: name another --out")
+        place = file.resolve()
+        if place.parent == folder.resolve() and any(fnmatchcase(place.name, name) for name in tables):
+            raise ValueError(f"{file} could be written over with results of its own: name another --out")
 
 
 FILES = (

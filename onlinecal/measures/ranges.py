@@ -6,7 +6,8 @@ not: one event among twenty forecasts of .002 is rare, and seven standard deviat
 are drawn.
 
 `Walks` is prepared once for the forecasts and draws as often as it is asked; equal seeds give equal draws.
-Nothing else has a state.
+Nothing else has a state. P-values depend on WALKS_SEED, on how many walks are drawn at a time
+(SURPRISES_AT_ONCE, ENOUGH_REACHED) and on when drawing ends: to change one of these changes answers.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ BROWNIAN_VARIANCE = 200.0
 """If the variance, the sum of p (1 - p), is at least this, the p-value is that of a Brownian motion. P-values
 up to a are then not more frequent than a, even if events are rare (tests/measures/test_ranges.py)."""
 MOST_DRAWS, ENOUGH_REACHED = 9_999, 200
-"""Walks are drawn until so many have been as large as the one at hand, or until there are so many of them."""
+"""At most MOST_DRAWS walks are drawn, and no more once ENOUGH_REACHED were as large as the one at hand."""
 SURPRISES_AT_ONCE = 1 << 17
 """About so many surprises are drawn at a time."""
 WALKS_SEED = 0x5EED
+"""The seed of all walks."""
 N_TERMS = 40
 """So many terms of either series are summed up; all later ones are below 1e-300."""
 RANGE_ROUNDING = 1e-9

@@ -1,12 +1,14 @@
 """Scores of forecasts, the parts of scores, and calibration errors that look at one event at a time.
 
-Errors and scores are averages over rounds, unless they are asked for as sums.
+What users call gives averages over rounds, unless they ask for sums. `brier_score`, `cross_entropy`,
+`best_constant_brier`, `excess` and all that end in `_of_counts` are for other modules, and are sums.
 
 A calibration error of one event asks for less than calibration of whole rows (`lp_calibration_error`): a
 forecaster can have the error 0 classwise, of its confidence and of its top label, and still be wrong about
 which class comes second.
 
-Nothing here has a state, and answers never change.
+Nothing here has a state. Equal arguments give equal bits; a change that is meant goes through
+`python -m tests.corpus --write`.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ def expected_calibration_error(
     ------
     ValueError
         Bad forecasts, outcomes, n_bins or sample_weight; the message names the argument, the value and its
-        row. A convention that is not known, or has no such error; the message names those that have.
+        row. A convention that is not known, or has no such error; the message names those that have. An
+        average over rounds of which the convention has none in its bins: forecasts of 0 alone, by
+        "calzone-tool".
 
     References
     ----------
@@ -97,7 +101,12 @@ def _event_error(
     if by.binning.counts_the_binned and by.n_bins is not None:
         places, _ = by.binning.members(counts.values, by.n_bins)
         total = float((counts.zeros + counts.ones)[places].sum())
-    return error / total if total else math.nan
+    if not total:
+        raise ValueError(
+            "forecasts must not all be 0 with this convention: its bins leave 0 out, so there is no round to "
+            "average over"
+        )
+    return error / total
 
 
 def expected_error_of_counts(counts: Counts, n_bins: int | None = None, binning: Binning = OURS) -> float:

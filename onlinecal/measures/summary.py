@@ -468,7 +468,11 @@ def package_figures(
     error = loss = None
     if known.event is not None:
         n_bins = n_bins or known.n_bins
-        error = expected_calibration_error(forecasts, outcomes, n_bins=n_bins, convention=package)
+        if known.event.counts_the_binned and not forecasts.any():
+            # no bin has a forecast of 0, so the package divides 0 by 0
+            error = math.nan
+        else:
+            error = expected_calibration_error(forecasts, outcomes, n_bins=n_bins, convention=package)
     if known.margin is not None:
         kept = forecasts.clip(known.margin, 1.0 - known.margin)
         loss = log_loss(np.where(outcomes == 1, kept, 1.0 - kept), 0.0)

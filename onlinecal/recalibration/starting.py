@@ -3,17 +3,27 @@
 A row of probabilities p goes through four steps. The start s = s(p) is a smooth map with few numbers to
 learn. The correction is q = q(s). The limited correction f is the row nearest to q in which every class has
 between max(keep, 1/r) and r times what the start gives it. The answer is h = (1 - a) s + a f, with the share
-a. On the fitted rows these hold, whatever the correction is:
+a. On the fitted rows these hold, whatever the correction is and whoever chose the share:
 
 - log s_c - log h_c <= -log(1 - a (1 - max(keep, 1/r))) for each class c and row: no set of rows has a log
   loss above the start's by more;
-- E|h - y|^2 = (1 - a) E|s - y|^2 + a E|f - y|^2 - a (1 - a) E|f - s|^2; the share a is chosen so that this
-  does not exceed E|s - y|^2, and a start is only taken if E|s - y|^2 does not exceed E|p - y|^2;
+- E|h - y|^2 = (1 - a) E|s - y|^2 + a E|f - y|^2 - a (1 - a) E|f - s|^2;
 - on every set A of rows |E (h - y) 1_A| <= (1 - a) |E (s - y) 1_A| + a |E (f - y) 1_A|.
 
-`fit` alone writes: the start, the correction that the subclass learns on the rows after the start, and how
-much of it is kept (`keep_`, `limit_`, `share_`), which held-out rows decide unless it is set. To map a table
-takes the four steps above in their order, and changes nothing.
+Where held-out rows choose the share, they choose it so that E|h - y|^2 does not exceed E|s - y|^2 on the
+fitted rows. That is not so without folds, or with a share that is set: then h may have a larger squared error
+than s. A start is only taken if E|s - y|^2 does not exceed E|p - y|^2 on the rows that it is fitted to. A
+start that is kept from a fit before (`warm_start`) is not compared again.
+
+`fit` writes: the start, the correction that the subclass learns on the rows after the start, and how much of
+it is kept (`keep_`, `limit_`, `share_`). Held-out rows decide this unless it is set. To map a table takes the
+four steps above in their order, and changes nothing. A model that is loaded gets the same attributes from its
+file.
+
+What is drawn at random for a seed s has a stream each: [s, 1] the decision makers that are watched, [s, 2]
+the folds, [s, 3] searches and halves of decision recalibration, [s, 4] the rows that choose the start, [s, 5]
+the rows that decide, [s, 7] the folds that choose a penalty. Equal arguments give equal bits because these,
+the choices below and their order stay as they are.
 """
 
 from __future__ import annotations
@@ -58,9 +68,10 @@ from onlinecal.remarks import warn_of
 from onlinecal.validation import check_choice, check_count, check_number
 
 SHARE_CHOICES = np.arange(21) / 20.0
-"""The choices for the share of a correction."""
+"""The choices for the share of a correction. They ascend; the first must be 0, which is allowed in any case,
+and the last 1, at which the search for a limit ends."""
 LIMIT_CHOICES = (1000.0, 100.0, 20.0, 5.0, 3.0, 2.0, 1.5, 1.25)
-"""The choices for the limit."""
+"""The choices for the limit. They must descend: the first one that allows the largest share is taken."""
 TOLERATED_ERRORS = 1.0
 """A loss counts as not risen if it plus this many standard errors of the difference is at most the
 start's."""
@@ -197,6 +208,12 @@ class StartedRecalibrator(ProbabilityRecalibrator):
     The docstrings of its subclasses describe the parameters `start`, `share`, `keep`, `limit`, `cv` and
     `random_state`. A fitted one has `start_` (None: the table stays as it is), `share_`, `keep_` and
     `limit_`.
+
+    `_learn` of a subclass calls in this order: `_start_model`, once, for an unfitted start; `fitted_start`,
+    on all rows, which sets `start_`, and on the fitted rows of each split of `_deciding_folds`; and at the
+    end `_mix`, with the held-out rows after start and correction, which sets the other three. Whether all
+    rows or the splits are fitted first is up to the subclass. `_map` takes `started`, its own correction and
+    `_answers`, in this order.
     """
 
     random_state: int
@@ -246,8 +263,8 @@ class StartedRecalibrator(ProbabilityRecalibrator):
         """For each fold the rows to fit and the rows held out, which decide how much of a correction is kept.
 
         Of more than MOST_FOLDED_ROWS rows there is one fold, of more than MOST_DECIDING one of a sample. With
-        fewer than two different rows a fold there is none, and a remark says so, unless they are forecasts of
-        few values.
+        fewer than two different rows a fold a remark says what is done: if equal rows can be dealt one by one
+        they are, and else there is no fold.
         """
         if not self.cv:
             return []
@@ -273,7 +290,11 @@ class StartedRecalibrator(ProbabilityRecalibrator):
     def _mix(
         self, held_out: Iterable[StartedRows], fitted: Callable[[], Iterable[StartedRows]], error: Error
     ) -> None:
-        """Set `share_`, `keep_` and `limit_` as asked for, or by held-out rows; without folds share is 1."""
+        """Set `share_`, `keep_` and `limit_` as asked for, or by held-out rows.
+
+        Nothing is chosen if the share is set, or without folds: then an unset share is 1, and an unset limit
+        infinite. With folds of which no row is held out, the share is 0.
+        """
         self.keep_ = self.keep
         if self.share is None and self.cv:
             self.share_, self.limit_ = chosen_mixture(held_out, fitted, self.keep, self.limit, error)
@@ -308,6 +329,7 @@ def chosen_start(
     if not tell_enough(dealt, n_folds):
         return None
     k, n_rows = table.shape[1], float(weights.sum())
+    # the simplest first: of candidates that chance does not tell apart the first is taken
     candidates: list[ProbabilityRecalibrator | None] = [None, TemperatureScaling()]
     near: list[ProbabilityRecalibrator] = []
     if np.bincount(labels, weights, minlength=k).min() >= n_folds:
@@ -315,6 +337,7 @@ def chosen_start(
             candidates.append(VectorScaling())
         if 2 < k <= MOST_DIRICHLET_CLASSES:
             if ROWS_A_NUMBER * k * (k + 1) <= n_rows:
+                # the strongest penalty first, without the last: that is nearly vector scaling
                 candidates += [DirichletCalibration(off_diagonal=penalty) for penalty in PENALTIES[2::-1]]
             elif n_rows >= FEWEST_PULLED:
                 near = [DirichletCalibration(off_diagonal=0.0, intercept=0.0, pull=TEMPERATURE_PULL)]

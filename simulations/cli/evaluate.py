@@ -20,6 +20,7 @@ from onlinecal.cli.verbs import (
     ForecastScale,
     Positive,
     Together,
+    check_folder,
     warn,
 )
 from onlinecal.tables.rounds import Reading
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 DEFAULT_MODEL = "logistic"
 RECORDED_MODEL = "forecasts"
+WRITTEN_TABLES = "results.csv", "distance.csv", "reliability-*.csv"
+"""The files that are written and could also be the input."""
 
 
 def evaluate(
@@ -95,6 +98,7 @@ def evaluate(
 
     if len(set(stream)) < len(stream):
         raise ValueError(f"a stream is listed twice: {', '.join(stream)}")
+    check_folder(out, WRITTEN_TABLES, *map(Path, stream))
     columns = evaluation.FileColumns(forecast, outcome, sort, settled_at, together)
     if late and (settled_at is not None or together is not None):
         raise ValueError("--late excludes --settled-at and --together, which say when labels come")

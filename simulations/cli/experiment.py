@@ -80,7 +80,8 @@ def experiment(
     for name in wanted:
         if name not in FIGURE_NAMES:
             raise ValueError(f"unknown figure {name!r}; known: {', '.join(FIGURE_NAMES)}")
-    check_folder(out)
+    written_tables = (f"{name}{ending}.csv" for name in wanted for ending in ("", "-splits"))
+    check_folder(out, written_tables, Path(file))
     if file != MADE_UP and not Path(file).exists():
         raise FileNotFoundError(f"no such file: {file}{did_you_mean(file, [MADE_UP], 'Without a file')}")
     data = made_up_table() if file == MADE_UP else read_table(Path(file), probabilities, label)

@@ -1,7 +1,8 @@
 """The pictures of simulations: each one is drawn from a table, and written next to that table.
 
 A picture has two functions. `prepare(...)` makes the table of the numbers to be drawn. `draw(table)` makes
-the figure of matplotlib, and looks at nothing but that table.
+the figure of matplotlib: all measured numbers are in the table. Pictures of sweeps take the bounds of
+forecasters, which are curves, and their descriptions from the catalogue of players.
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ The figure `overview` shows the worst of all adversaries for each forecaster, an
 certificates have a panel per forecaster and a line per adversary. The figure `landscape` shows growth with a
 panel per adversary, and `matrix` shows the exponents of a whole sweep as a table.
 
-`prepare_...` makes a table of a sweep's results, and `draw_...` draws what is in it, and nothing else.
-Nothing has a state, and the results are only read. The columns are those of the files that are written beside
-pictures.
+`prepare_...` makes a table of a sweep's results, and `draw_...` draws what is in it. The curves of bounds and
+the descriptions of forecasters are in no table: they come from `players`, by the forecasters' specs. So
+`SweepPictures.read` first has the players of one's own loaded that the sweep had loaded, which the catalogue
+keeps; nothing else here changes a state. The results are only read. The columns are those of the files that
+are written beside pictures, and users read them by name.
 """
 
 from __future__ import annotations
@@ -372,7 +374,7 @@ FLOOR_NOTE = "Errors below half a round count as half a round."
 def prepare_landscape(
     results: pl.DataFrame, measure: str = "distance", adversary: str | None = None
 ) -> pl.DataFrame:
-    """A table: adversary, forecaster, rounds, measure, line, low, high, seeds, exponent, standard_error.
+    """A table: adversary, forecaster, rounds, line, low, high, seeds, measure, exponent, standard_error.
 
     Lines and bands are as in `over_seeds`, with errors of at least half a round. Raises ValueError for an
     unknown measure, an adversary that has not played, or a single T.

@@ -173,7 +173,9 @@ def test_of_two_columns_netcal_measures_the_second():
 
 
 def test_forecasts_of_zero_alone_have_no_error_where_they_are_in_no_bin():
-    assert math.isnan(expected_calibration_error([0.0, 0.0], [0, 1], n_bins=10, convention="calzone-tool"))
+    with pytest.raises(ValueError, match="forecasts must not all be 0 with this convention"):
+        expected_calibration_error([0.0, 0.0], [0, 1], convention="calzone-tool")
+    assert math.isnan(package_figures("calzone-tool", np.zeros(2), np.array([0, 1], np.uint8)).ece_bins)
     assert (
         expected_calibration_error([0.0, 0.0], [0, 1], n_bins=10, normalize=False, convention="calzone-tool")
         == 0.0

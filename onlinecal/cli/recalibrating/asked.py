@@ -1,7 +1,8 @@
 """The request to the verb `recalibrate`: a file, its columns, a method, its settings, which rows to fit.
 
 A `Request` never changes. `check_owners` refuses options that do not go with its method, and `made` makes the
-method's estimator of its settings; all others only read it.
+method's estimator of its settings; all others only read it. Names of methods and pictures are what users read
+and type.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from onlinecal.catalogue import did_you_mean
+
+PICTURES = "scoreboard", "levels", "rounds", "gaps", "losses", "groups", "patches", "reliability"
+"""The pictures of a comparison and of all methods; each is written beside a CSV of its numbers."""
 
 
 @dataclass(frozen=True)

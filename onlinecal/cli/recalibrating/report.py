@@ -15,6 +15,7 @@ import msgspec
 import polars as pl
 
 from onlinecal.cli.output import table
+from onlinecal.cli.recalibrating.asked import PICTURES
 from onlinecal.tables.writing import write_table, write_whole
 
 if TYPE_CHECKING:
@@ -71,8 +72,11 @@ class RecalibrationReport:
         """Write recalibrated.parquet, report.json, report.csv and pictures, each only when it is complete."""
         from onlinecal.plots.style import write_figure
 
+        drawings = self.pictures()
+        # the verb refuses an input file with the name of one of these
+        assert {picture.name for picture in drawings} <= set(PICTURES)
         pictures = [
-            (picture.draw(picture.table), picture.table, folder / picture.name) for picture in self.pictures()
+            (picture.draw(picture.table), picture.table, folder / picture.name) for picture in drawings
         ]
         probabilities = write_table(self.probabilities, folder / "recalibrated.parquet")
         # NaN and infinities become null

@@ -52,7 +52,10 @@ def known_rows(asked: Request, file: File, of_classes: bool) -> tuple[Part, list
 
 
 def new_rows(asked: Request, path: Path, classes: tuple[str, ...]) -> Part:
-    """The rows of a new file, which may have no labels; it must have these classes."""
+    """The rows of a new file, which may have no labels.
+
+    It must have these classes; () stands for a table of forecasts of one event, which has none.
+    """
     file = File.read(path, asked.probabilities)
     wanted = asked.label if classes else asked.outcome
     known = wanted if wanted in file.frame.columns else None

@@ -1,9 +1,11 @@
 """The bodies of requests: how large they may be, how long they may take, and how many are held at a time.
 
-Everything runs in the event loop. A body takes a place once it is large (`Room.enter`), is `arriving` until
-it has `arrived`, and gives its place back when its request is answered (`Body.leave`). What always holds
-between two steps: somebody waits in `_queue` only while no place is free; `_arriving` has the bodies with a
-place that are still read, in the order in which they began.
+Everything runs in the event loop. `app.py` has one `Room`, and for each request calls `check_size`,
+`Body.read` and, once it is answered or given up, `Body.leave`; only `Body` calls the room. A body takes a
+place once it is large (`Room.enter`), is `arriving` until it has `arrived`, and gives its place back when its
+request is answered (`Body.leave`). What always holds between two steps: somebody waits in `_queue` only while
+no place is free; `_arriving` has the bodies with a place that are still read, in the order in which they
+began.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ the order of the key's events, not on how these were cut into batches.
 
 The book calls what changes a key: for a query `remember` and, with several classes, `ask`; for an outcome
 `close`, once the judge has had it checked by `admit`; for either `expire`; and at the end of a batch `run`.
-What else is here only reads. `spent` is written by the book for a binary key, and by `run` for one of several
-classes.
+`load` comes once, before any of these. `spent` is written by the book for a binary key, and by `load` and
+`run` for one of several classes. All else only reads, but for `window_bounds`: lanes then forget
+rounds that have left the window. `dump` calls it first, so equal histories have equal bytes.
 
 What always holds for a key of several classes, between these calls: `open` has its open forecasts, the oldest
 first; `busy` says how many of them each lane has made; and `asked_bytes` is the sum of their `bytes_asked`.

@@ -3,10 +3,16 @@
 A lane takes steps in the order in which they happened: it makes a forecast, which it writes into a
 `ClassForecast`, or it settles one with an outcome. Lanes run the machines of the river classes.
 
-`ClassKey` alone calls a lane: `admits` when an outcome is accepted, and `run` when the steps of a batch are
-taken. Only `run` changes what a lane has learnt; `admits` makes classes known beforehand, so `labels` may
-have classes that the machine meets with a later step. `ClassSteering.guide` is called for every step of the
-key, before its lanes run. What `dump` makes of either is a saved format.
+`ClassKey` alone calls a lane. A lane begins by `ClassLabels.new`, or by `load`, which calls `take` on a new
+lane; `check_open` then looks at the open forecasts that were stored beside it. From then on each outcome
+comes to `admits` when it is accepted, and in `run`, later, the steps of a batch are taken. `dump` comes
+between two runs, when no step waits.
+
+Only `run` changes what a lane has learnt; `admits` makes classes known beforehand, so `labels` may have
+classes that the machine meets with a later step. If `depends_on_steps` is true of an outcome, the key runs
+the steps that wait before it calls `admits`. `ClassSteering.guide` is called for every step of the key,
+before its lanes run. What `dump` makes of either is a saved format, and so are the fields of a
+`ClassForecast`.
 
 An outcome is kept as the label of its class; a soft label as its probabilities above zero, by class.
 

@@ -1,6 +1,7 @@
 """Lanes of kind "lp": hints are recalibrated under the l_p error, by `OnlineLp`.
 
-A lane has three states, which `run` alone writes, outcome by outcome: `error`, the l_p error of what was
+`lanes.py` says what a lane is, who calls it, and in which order. A lane has three states, which `run` writes,
+outcome by outcome: `error`, the l_p error of what was
 announced; `online`, the counts of hints and the map that was fitted to them last; and `numbers`, the classes
 in the order in which they came. `next_fit` is the round after which a new map is fitted. Between two fits the
 map only gets columns of zeros for new classes, so an answer depends on the hint, the classes known and the

@@ -1,8 +1,14 @@
 """Lanes of kind "simplex", which forecast by `SimplexRun`.
 
-A lane is a `SimplexRun`, and changes as any other run does: `run` takes the steps of a batch by `note_late`,
-`announce` and `observe`. `moments` is all that it adds, and is written there, too. The fields of a
-`SimplexState`, in their order, are a saved format, with the numbers of the memory and of the window in them.
+A lane is a `SimplexRun`, and learns as any other run does: `run` takes the steps of a batch by `note_late`,
+`announce` and `observe`. `lanes.py` says what a lane is, who calls it, and in which order.
+
+`moments` is all that it adds to a run. `run` appends to it, and `take` fills it. `window_certificate_at`
+drops the rounds that have left the window, so a question changes what `dump` makes of a lane. `ClassKey`
+therefore asks for the bounds before each dump: equal histories give equal bytes, whoever asked in between.
+
+The fields of a `SimplexState`, in their order, are a saved format, with the numbers of the memory and of the
+window in them.
 """
 
 from __future__ import annotations
@@ -67,7 +73,8 @@ class SimplexLane(SimplexRun, Lane):
     Attributes
     ----------
     moments
-        The moments of its last rounds, if it shares its key's window with other lanes; else None.
+        If it shares its key's window with other lanes, the numbers that its last rounds have among the
+        rounds of the key, the oldest first; else None.
     """
 
     def __init__(self, kind: SimplexKind) -> None:
@@ -83,7 +90,10 @@ class SimplexLane(SimplexRun, Lane):
         return 512 + 3 * k * k + (32 + 6 * k) * points + 4 * len(self.table)
 
     def window_certificate_at(self, now: int) -> float:
-        """A bound on the distance of its rounds in the window that ends with the key's round `now`."""
+        """A bound on the distance of its rounds in the window that ends with the key's round `now`, a sum.
+
+        It forgets the moments that are before this window, so `now` must not decrease.
+        """
         moments = self.moments
         if self.window is None or moments is None:
             return self.window_certificate or 0.0
@@ -100,7 +110,7 @@ class SimplexLane(SimplexRun, Lane):
         return msgspec.msgpack.encode(state)
 
     def take(self, data: bytes) -> None:
-        """Take up what was dumped; ValueError if it makes no sense."""
+        """Take up what was dumped, in a new lane; ValueError if it makes no sense."""
         state = msgspec.msgpack.decode(data, type=SimplexState)
         if self.fixed and list(self.numbers) != state.labels:
             raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")

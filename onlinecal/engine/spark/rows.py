@@ -1,7 +1,8 @@
 """Packs many events of a key into one row, and many answers: Spark hands rows over one by one.
 
-A row becomes the line that the engine on one machine would read. Before the shuffle all lines of a key are
-joined into one text. Answers are packed, too: those that only have numbers in arrays, the others as JSON.
+A row becomes the line that the engine on one machine would read. Before the shuffle lines of a key are joined
+into one text, within each PACK of rows, so a key may have several packed rows; `KeyRows` joins and sorts
+these. Answers are packed, too: those that only have numbers in arrays, the others as JSON.
 
 Nothing here has a state. EVENTS and REPLY are what users write and read. PACKED and PACKED_ANSWERS are used
 inside one query, between two steps of it, and may change freely.
@@ -135,7 +136,7 @@ def line_of(events: DataFrame, key: Column) -> Column:
 
 
 def packs(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Pack the rows of each key into one row, PACK bytes of rows at a time."""
+    """Pack the rows of each key, PACK bytes of rows at a time: one row for each key and time."""
     waiting: list[pyarrow.RecordBatch] = []
     size = 0
     for batch in batches:

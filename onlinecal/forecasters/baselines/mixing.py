@@ -7,7 +7,7 @@ array: a header, then, for its n values,
     places, weights         the mixture for the coming round: which values, with which probabilities
     own                     whatever else the rule wants to remember
 
-All numbers in the tally are integers, so that rounding cannot add up. A machine adds one or two functions:
+Counts and ones are whole numbers, so that rounding cannot add up. A machine adds one or two functions:
 
     mix(memory) -> None                      write the mixture of the coming round (`play_one`, `play_two`)
     learn(memory, place, outcome) -> None    update its own part after a round at values[place]; place is -1
@@ -18,9 +18,10 @@ stays until the round is settled. A forecast outside the list is possible, too (
 bias that could cancel that of others: each such forecast is charged with its own error.
 
 A round is `announce`, which has `mix` write the mixture unless it stands there already, and `settle`, which
-writes the tally, calls `learn`, and makes SUPPORT_SIZE NOT_MIXED again. What always holds between two rounds:
-`counts` and `ones` are whole numbers, and ROUNDS is the sum of all counts and of the forecasts outside the
-list. Pickles keep the memory as it is; nothing else does.
+writes the tally, makes SUPPORT_SIZE NOT_MIXED again, and calls `learn` last. So `learn` finds the places and
+weights of the round that is over, and not how many they were; what it needs of that it keeps in `own`. What
+always holds between two rounds: `counts` and `ones` are whole numbers, and ROUNDS is the sum of all counts
+and of the forecasts outside the list. Pickles keep the memory as it is; nothing else does.
 """
 
 from __future__ import annotations
@@ -146,7 +147,11 @@ def play_unlisted(memory: Memory, forecast: float) -> None:
 
 @inlined
 def bears(memory: Memory, rounds: int) -> bool:
-    """Whether counts, and errors in units of 1/(2m), are still exact after so many more rounds."""
+    """Whether counts are still exact after so many more rounds, and errors in units of 1/(2 (n + 1)).
+
+    There are n values. Grids with m cells have n = m + 1 points or m midpoints, so units of 1/(2m) are no
+    finer.
+    """
     return bool(2.0 * (memory[POINTS] + 1.0) * (memory[ROUNDS] + rounds) <= EXACT_UP_TO)
 
 

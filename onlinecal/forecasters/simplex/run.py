@@ -12,9 +12,9 @@ A round is `note_late` with the number of other open forecasts, `announce`, and 
 `divide`, `grow` and `note_late` may put another memory in place of the old one; so nobody keeps it from call
 to call. What is refused raises before anything has changed.
 
-The account of the past (`past`, `since`, `newcomers`, `grids`) is written by `meet` and `note_late`.
-Guarantees follow from it, so it is saved with the memory, by pickles and by the engine
-(`engine/keys/simplex_lanes.py`).
+The account of the past (`past`, `since`, `newcomers`, `grids`) is written by `meet` and `note_late`, and once
+by whoever restores a run. It is in the order in which things happened. Guarantees follow from it, so it is
+saved with the memory, by pickles and by the engine (`engine/keys/simplex_lanes.py`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ value the path is convex: only lattice points below the straight line to where i
 For longer histories `exact.py` looks only at a part of this lattice.
 
 Nothing here has a state. Steps come in the order of their values, as `primitive_steps` gives them:
-`path_costs` and `step_back` rely on that order.
+`path_costs` and `step_back` rely on that order. Of equally cheap paths `step_back` takes the one whose last
+step comes first, so the order decides which level sets are the witness. `narrowing.py` calls `steps_within`
+and `exact_levels`; START_WORK is part of how it decides, and so of brackets that are not exact.
 """
 
 from __future__ import annotations

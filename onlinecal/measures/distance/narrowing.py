@@ -7,7 +7,11 @@ as much work as the other has had: so neither costs much if the other alone woul
 
 Invariant: lower <= distance <= upper at any time, and `levels` attain the upper end, up to rounding.
 
-`run` and what it calls write a `Narrowing`; `lower` only rises, and `upper` only falls, with `levels`.
+`bracket` alone makes a `Narrowing`, and calls `run` and then `reached`; these and what they call write it.
+`lower` rises and `upper` falls, with `levels`, but for the last bits that sums are rounded by.
+
+Work is counted in level sets and points that were looked at, not in seconds. So all constants here decide
+where a bracket ends that is not exact: they are part of the answers, equal on every machine.
 """
 
 from __future__ import annotations

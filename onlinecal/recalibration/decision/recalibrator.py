@@ -2,9 +2,11 @@
 
 `CompressedPredictor` has one forecast per action, which is all that one decision maker needs to know.
 
-`fit` alone writes: the rounds (`rounds_`), which with `warm_start` go on from those of the fit before, the
-start, and what was found on held-out rows. `predict_proba` plays the rounds in their order. The names and
-shapes of `to_arrays` are a saved format, with STATE_FORMAT in it.
+`fit` writes: the rounds (`rounds_`), which with `warm_start` go on from those of the fit before, the start,
+and what was found on held-out rows. `from_arrays` writes the same for a model that is loaded, and nothing
+else writes. `predict_proba` plays the rounds in their order. The names and shapes of `to_arrays` are a saved
+format, with STATE_FORMAT in it. `starting.py` says in which order `_learn` calls what it inherits, and which
+streams of random numbers it draws from.
 """
 
 from __future__ import annotations
@@ -229,7 +231,8 @@ class DecisionRecalibrator(StartedRecalibrator):
         held out, and with more than 500,000 one fold of a random sample of 500,000. 0: no rows are held
         out.
     warm_start
-        True: `fit` keeps the rounds of the fit before it and adds to them, if there are as many columns.
+        True: `fit` keeps the start and the rounds of the fit before it, and adds rounds to them, if there are
+        as many columns.
     floor
         True: no class is corrected to 0. With n fitted rows the corrected p becomes (n p + 1/C)/(n + 1), as
         if one more row had every class in equal parts; that can add up to 1/(n + 1) to the error reached.
@@ -269,11 +272,12 @@ class DecisionRecalibrator(StartedRecalibrator):
     docs/theory-tables.md has the proofs, docs/recalibrate-decisions.md what the defaults were measured to
     do. With weights all of this holds for weighted averages.
 
-    Of the answers on the fitted rows: the squared error is at most the start's, and that at most the
-    probabilities' own; the log loss is at most the start's plus -log(1 - share (1 - keep)); the gap of any
-    loss under decisions that do not depend on the share is at most (1 - share) times the start's plus share
-    times the corrected rows'. An error of at most epsilon, for decisions by the answers, is proved for
-    share=1, keep=0 and limit=np.inf only.
+    Of the answers on the fitted rows: the log loss is at most the start's plus -log(1 - share (1 - keep));
+    the gap of any loss under decisions that do not depend on the share is at most (1 - share) times the
+    start's plus share times the corrected rows'. If folds choose the share, the squared error is at most the
+    start's; with cv=0 or a share that is set, the floor can raise it above that. The start's is at most
+    the probabilities' own, unless `warm_start` kept the start of other rows. An error of at most epsilon, for
+    decisions by the answers, is proved for share=1, keep=0 and limit=np.inf only.
 
     References
     ----------
@@ -369,6 +373,7 @@ class DecisionRecalibrator(StartedRecalibrator):
             find = WorstOfAllLosses(self.n_actions, self.partition == "hard")
         else:
             find = WorstOfGivenLosses(losses, least)
+        # `fit` sets `n_features_in_` after this call, so here it is still that of the fit before
         warm = self.warm_start and getattr(self, "n_features_in_", None) == k
         earlier = self.rounds_ if warm else []
         model = None if warm else self._start_model(table, labels, weights)

@@ -12,13 +12,17 @@ order gives the same bits.
 
 A step on log odds is the one of the least log loss that self-concordance proves. Let the bias g be the sum of
 (outcome - forecast), and the spread h the sum of f (1 - f). A step of ln(1 + r) with r = |g|/h lowers the sum
-of log losses by at least h ((1 + r) ln(1 + r) - r). Probabilities stay inside (0, 1), and in the same order
-inside the cell.
+of log losses by at least h ((1 + r) ln(1 + r) - r). Probabilities stay inside (0, 1), and no two of
+a cell change places. Where doubles would round to 0 or 1 they stay at LEAST_ODD and MOST_ODD.
 
-A history is an array of PATCH, in the order in which patches are made, and never changes once a fit is over:
-`replay_moves` and `replay_steps` play it on other rows, and come to the same forecasts for equal rows. What
-keeps sums while patches are searched for (`ValueCells`, `StepCells`, `RowsByValue`) is made for one fit. Each
-of them is told of every move, so that its sums are always those of the present forecasts.
+A history is an array of PATCH, in the order in which patches are made. Users read it as `history_` of a
+`GroupRecalibrator`, and `replay_moves` and `replay_steps` play it on other rows: equal rows come to equal
+forecasts. `validation_error` is entered at the end of a fit, and after that nothing changes a history.
+
+What keeps sums while patches are searched for is made for one fit. `fit_moves` tells `RowsByValue` and
+`ValueCells` of every move, in this order, and `_epoch` tells `StepCells`, so that their sums are those of the
+present forecasts. `ValueCells` and `RowsByValue` count rows, so a row of weight w must be given to them w
+times, with weight 1 (`copied_rows` in `start.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +41,10 @@ from onlinecal.measures.scores import brier_score
 
 
 class EventRows(NamedTuple):
-    """Forecasts (n,), outcomes (n,), membership (n, G), and weights (n,), which only log-odds patches use."""
+    """Forecasts (n,), outcomes (n,), membership (n, G), and weights (n,).
+
+    With other patches than log-odds ones each weight must be 1: their callers repeat rows instead.
+    """
 
     p: Floats
     y: Any
@@ -95,7 +102,9 @@ PATCH = np.dtype(
         ("validation_error", np.float64),
     ]
 )
-"""The fields of one patch. `count` rows of a level inside a group had the mean forecast `forecast` and the
+"""The fields of one patch. Users read them by name.
+
+`count` rows of a level inside a group had the mean forecast `forecast` and the
 mean outcome `outcome`; the patch changed the former to `patched`, by adding `shift`. `violation` is count/n
 (forecast - outcome)^2. `fall` is the fall of the mean squared error; for shift patches it is that before
 clipping, which lowers the error more. `validation_error` is the mean squared error of the held-out rows after
@@ -298,6 +307,7 @@ class StepScale(NamedTuple):
         The step of a cell, from its bias and spread. `judge` says how much it is sure to save.
     values
         The values that tell level sets apart, from forecasts and m.
+        A history notes levels if it is `values_of` itself.
     on_odds
         Whether the scale is log odds: then all rows of a group are a cell, too.
     least
@@ -314,6 +324,11 @@ class StepScale(NamedTuple):
     least: float
 
 
+LEAST_ODD, MOST_ODD = 2.0**-1022, 1.0 - 2.0**-53
+"""The least normal double, and the largest below 1. Steps of log odds lead no further, for the log odds of 0
+and 1 are infinite, and no step leads back from there."""
+
+
 def log_odds(p: Floats) -> Floats:
     """ln(p/(1 - p)) of probabilities inside (0, 1), shape (n,)."""
     return np.asarray(np.log(p) - np.log(1.0 - p))
@@ -326,6 +341,11 @@ def odds_losses(z: Floats, y: Any) -> Floats:
 
 def _clipped(z: Floats) -> Floats:
     return np.clip(z, 0.0, 1.0)
+
+
+def _of_odds(z: Floats) -> Floats:
+    """The probabilities that have these log odds, inside (0, 1)."""
+    return np.clip(expit(z), LEAST_ODD, MOST_ODD)
 
 
 FORECAST_SCALE = StepScale(
@@ -341,7 +361,7 @@ FORECAST_SCALE = StepScale(
 EXACT_SCALE = FORECAST_SCALE._replace(values=lambda p, n_levels: p)
 LOG_ODDS_SCALE = StepScale(
     enter=log_odds,
-    leave=expit,
+    leave=_of_odds,
     spread=lambda f: f * (1.0 - f),
     loss=odds_losses,
     step=lambda bias, spread: math.copysign(math.log1p(abs(bias) / spread), bias),
@@ -469,7 +489,7 @@ def move_rows(
         before, after, wider = f[row], f[row] + step, 0.0
         if on_odds:
             larger = 1.0 - before + before * factor
-            after = before * factor / larger
+            after = min(max(before * factor / larger, LEAST_ODD), MOST_ODD)
             wider = weights[row] * (after * (1.0 - after) - before * (1.0 - before))
             gained += weights[row] * math.log(larger)
         f[row] = after
@@ -507,6 +527,7 @@ def _epoch(rows: EventRows, plan: PatchPlan, scale: StepScale) -> Any:
     columns = np.array(rows_of_table).reshape(-1, 8).T
     part["value"], part["group"], mass, part["shift"], part["forecast"], part["outcome"], *rest = columns
     part["count"], part["patched"], fall = np.rint(mass), *rest
+    # without a grid `scale.values` is another function
     on_grid = ~np.isnan(part["value"]) & (scale.values is values_of)
     part["level"] = np.where(on_grid, np.rint(part["value"] * plan.n_levels), -1)
     part["violation"] = mass / total * (part["forecast"] - part["outcome"]) ** 2

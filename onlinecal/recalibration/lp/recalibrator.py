@@ -1,8 +1,10 @@
 """The recalibrator of tables under the l_p error, in scikit-learn's conventions, and the map that it fits.
 
-Attributes that end in an underscore are written by `fit` alone; `predict_proba` changes nothing. A
-`LevelSetMap` never changes: its rows of `levels` are the level sets that it knows, each once, and `values`
-has what becomes of each.
+Attributes that end in an underscore are written by `fit`; `settings_for` writes those that follow from the
+parameters alone, and `fit_statistics` the rest, for rows that somebody else has counted. `predict_proba`
+changes nothing. `starting.py` says in which order `_learn` calls what it inherits. A `LevelSetMap` never
+changes: its rows of `levels` are the level sets that it knows, each once, and `values` has what becomes of
+each.
 """
 
 from __future__ import annotations
@@ -191,8 +193,9 @@ class LpRecalibrator(StartedRecalibrator):
     fitted rows hold for their weighted averages; those for the source are about independent rows, and do not
     hold.
 
-    On the fitted rows these hold for every share and start. The squared error is at most the start's, which
-    is at most the probabilities' own. The log loss is at most the start's plus -log(1 - share (1 - keep)). On
+    On the fitted rows these hold for every share and start. The log loss is at most the start's plus -log(1 -
+    share (1 - keep)). The start's squared error is at most the probabilities' own. If folds choose the share,
+    that of the answers is at most the start's; with cv=0 or a share that is set it can be above that. On
     each group's rows the bias is at most (1 - share) times the start's plus share times the corrected
     probabilities'. The guarantee for the l_p error itself is about level sets of the answers, so it needs
     share=1: `LpRecalibrator.as_in_paper(...)` has it.

@@ -1,7 +1,11 @@
 """Buckets of the hint that split, each with a bias table of its own.
 
-`note` and `halve` write, for their one projection. What always holds: the four lists have the same length; a
-bucket with halves is not in use, and stays; its halves are two neighbouring places behind it.
+`Projection` has one `SplittingBuckets` and calls it: `find` for a hint, and `note` for each round that was
+settled. If `note` says so it calls `halve`, and then appends two tables to its own. `note` and `halve` write;
+a column that is played at once (`Projection.replay`) also writes `noted[0]`, if the first bucket is in use.
+
+Between two rounds the three lists and the projection's `tables` have the same length. A bucket with halves is
+not in use, and stays; its halves are two neighbouring places behind it.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ class SplittingBuckets:
         return not self.halves[place] and self.noted[place] >= self.limits[place]
 
     def halve(self, place: int) -> None:
-        """Let two new buckets, at the end of all places, take over from one."""
+        """Let two new buckets, at the end of all places, take over from one; the caller adds their tables."""
         self.halves[place] = len(self.halves)
         self.halves += [0, 0]
         self.noted += [0.0, 0.0]

@@ -5,11 +5,13 @@ import os
 import random
 import re
 import resource
+from fnmatch import fnmatchcase
 from unittest.mock import Mock
 
 import polars as pl
 import pytest
 
+from onlinecal.cli import combine, measure
 from onlinecal.engine import (
     Engine,
     LedgerError,
@@ -20,6 +22,7 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.engine.ledger.file import new_file
+from onlinecal.simulations.cli import evaluate
 from tests import commands
 from tests.engine.fault_tools import LINES, assert_refused, command, raises_for
 from tests.engine.scripts import CONFIG, assert_same_ledgers, batches, tables_of
@@ -70,12 +73,46 @@ def test_the_verb_exports_over_a_file_only_if_told_to(folder, ledger):
     assert "itself; name another" in commands.refused(*named, ledger, "--force")
 
 
-def test_results_are_not_written_over_what_they_are_of(tmp_path):
-    file = tmp_path / "recalibrated.parquet"
-    pl.DataFrame({"forecast": [0.1, 0.9] * 50, "outcome": [0, 1] * 50}).write_parquet(file)
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "recalibrate recalibrated.parquet",
+        "recalibrate scoreboard.csv",
+        "recalibrate reliability.csv --method boost",
+        "column column.parquet",
+        "combine weights.csv --forecast forecast --forecast other",
+        "measure results.csv",
+        "measure transport.csv",
+        "evaluate distance.csv",
+        "evaluate reliability-forecasts-none.csv",
+        "experiment drift-splits.csv",
+    ],
+)
+def test_results_are_not_written_over_what_they_are_of(tmp_path, verb):
+    name, file, *more = verb.split()
+    file = tmp_path / file
+    table = pl.DataFrame({"forecast": [0.1, 0.9] * 50, "other": [0.2, 0.8] * 50, "outcome": [0, 1] * 50})
+    table.write_csv(file) if file.suffix == ".csv" else table.write_parquet(file)
     before = file.read_bytes()
-    assert "written over" in commands.refused("recalibrate", file, "--out", tmp_path)
+    assert "written over" in commands.refused(name, file, *more, "--out", tmp_path)
     assert file.read_bytes() == before
+
+
+def test_verbs_name_every_table_that_they_write(tmp_path):
+    file = tmp_path / "rounds.csv"
+    table = pl.DataFrame({"forecast": [0.1, 0.9] * 50, "other": [0.2, 0.8] * 50, "outcome": [0, 1] * 50})
+    table.write_csv(file)
+    for verb, options, named in (
+        ("combine", ("--forecast", "forecast", "--forecast", "other"), combine.WRITTEN_TABLES),
+        ("measure", ("--draws", 0), measure.WRITTEN_TABLES),
+        ("evaluate", (), evaluate.WRITTEN_TABLES),
+    ):
+        commands.run(verb, file, *options, "--out", tmp_path / verb)
+        tables = [
+            path.name for ending in ("csv", "parquet") for path in (tmp_path / verb).glob(f"*.{ending}")
+        ]
+        assert tables
+        assert [name for name in tables if not any(fnmatchcase(name, pattern) for pattern in named)] == []
 
 
 @pytest.mark.parametrize("linked", [True, False], ids=["links", "no links"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from onlinecal import GroupRecalibrator, multicalibration_error
-from onlinecal.recalibration.groups.start import StartMap, lowers
+from onlinecal.recalibration.groups.start import PATCH_KINDS, StartMap, lowers
 from tests.properties import examples
 from tests.recalibration.groups.reference import tables
 from tests.recalibration.groups.test_patches import patched
@@ -84,6 +84,20 @@ def test_log_odds_patches_keep_every_promise(table, alpha, m, shrinkage):
     proved = mass * (history["forecast"] - history["outcome"]) ** 2
     proved /= 2 * (7 / 12 + shrinkage / np.maximum(history["count"], 1))
     assert (history["fall"] >= proved - 1e-12).all()
+
+
+def test_log_odds_patches_end_inside_of_0_and_1():
+    """Doubles round: 1 - 1e-12 with larger odds is 1 before long, whose log odds are infinite."""
+    p, members = np.array([1 - 1e-12] * 5 + [1e-12]), np.ones((6, 1), bool)
+    model = GroupRecalibrator.as_in_paper(1e-9, patch="log-odds", n_levels=1)
+    for y in (np.ones(6, int), np.zeros(6, int)):
+        answers = model.fit(p, y, members).predict(p, members)
+        assert (np.abs(answers - y) < 1e-3).all()
+        assert ((answers > 0.0) & (answers < 1.0)).all()
+    history = np.repeat(model.history_[:1], 2)
+    history["epoch"], history["value"], history["shift"] = [0, 1], np.nan, [800.0, -800.0]
+    again = PATCH_KINDS["log-odds"].replay(p, members.view(np.uint8), history, 1)
+    assert ((again > 0.0) & (again < 0.5)).all()
 
 
 def test_gains_are_believed_beyond_a_standard_error_and_what_the_best_of_many_gains_by_chance():
