@@ -104,12 +104,12 @@ PATCH = np.dtype(
 )
 """The fields of one patch. Users read them by name.
 
-`count` rows of a level inside a group had the mean forecast `forecast` and the
-mean outcome `outcome`; the patch changed the former to `patched`, by adding `shift`. `violation` is count/n
-(forecast - outcome)^2. `fall` is the fall of the mean squared error; for shift patches it is that before
-clipping, which lowers the error more. `validation_error` is the mean squared error of the held-out rows after
-the patch, or NaN if none are held out. `value` is the level set's: level/m or, without a grid, where `level`
-is -1, the forecast itself. All patches that set a value belong to epoch 0.
+`count` rows of a level inside a group had the mean forecast `forecast` and the mean outcome `outcome`; the
+patch changed the former to `patched`, by adding `shift`. `violation` is count/n (forecast - outcome)^2.
+`fall` is the fall of the mean squared error; for shift patches it is that before clipping, which lowers the
+error more. `validation_error` is the mean squared error of the held-out rows after the patch, or NaN if none
+are held out. `value` is the level set's: level/m or, without a grid, where `level` is -1, the forecast
+itself. All patches that set a value belong to epoch 0.
 
 For log-odds patches `shift` is what is added to the log odds. The level -1 with a value of NaN stands for all
 rows of the group. `count` is their weight, rounded, and `fall` and `validation_error` are those of the mean

@@ -193,12 +193,12 @@ class LpRecalibrator(StartedRecalibrator):
     fitted rows hold for their weighted averages; those for the source are about independent rows, and do not
     hold.
 
-    On the fitted rows these hold for every share and start. The log loss is at most the start's plus -log(1 -
-    share (1 - keep)). The start's squared error is at most the probabilities' own. If folds choose the share,
-    that of the answers is at most the start's; with cv=0 or a share that is set it can be above that. On
-    each group's rows the bias is at most (1 - share) times the start's plus share times the corrected
-    probabilities'. The guarantee for the l_p error itself is about level sets of the answers, so it needs
-    share=1: `LpRecalibrator.as_in_paper(...)` has it.
+    On the fitted rows these hold for every share and start. The log loss is at most the start's plus
+    -log(1 - share (1 - keep)). The start's squared error is at most the probabilities' own. If folds choose
+    the share, that of the answers is at most the start's; with cv=0 or a share that is set it can be
+    above that. On each group's rows the bias is at most (1 - share) times the start's plus share times the
+    corrected probabilities'. The guarantee for the l_p error itself is about level sets of the answers, so it
+    needs share=1: `LpRecalibrator.as_in_paper(...)` has it.
 
     `fit` gives a SampleSizeWarning if the parameters are such that there is a guarantee for the source, and
     there are fewer rows than it needs. It gives a ConvergenceWarning if "pools" left errors above the
