@@ -91,7 +91,7 @@ def test_log_odds_patches_end_inside_of_0_and_1():
     p, members = np.array([1 - 1e-12] * 5 + [1e-12]), np.ones((6, 1), bool)
     model = GroupRecalibrator.as_in_paper(1e-9, patch="log-odds", n_levels=1)
     for y in (np.ones(6, int), np.zeros(6, int)):
-        answers = model.fit(p, y, members).predict(p, members)
+        answers = model.fit(p, y, members).predict_proba(p, members)
         assert (np.abs(answers - y) < 1e-3).all()
         assert ((answers > 0.0) & (answers < 1.0)).all()
     history = np.repeat(model.history_[:1], 2)
