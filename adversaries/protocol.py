@@ -330,7 +330,10 @@ class Adversary:
             self._phase += 1
             self._finished += phase.rounds
             self._t = 0
-        raise ValueError(f"{self.name} is over: it has {self._finished} outcomes and all have been played")
+        raise ValueError(
+            f"{self.name} is over: all of its {self._finished} outcomes have been played; play fewer rounds, "
+            "or make it anew"
+        )
 
     def outcome(self, forecast: float = 0.5, rise_zero: float = 0.0, rise_one: float = 0.0) -> int:
         """Play one round.

@@ -330,9 +330,13 @@ def recorded_phases(
     *size, horizon, _ = size_and_horizon
     stream, origin = read(**values), values.get("path") or values["name"]
     if horizon is not None and horizon > len(stream):
-        raise ValueError(f"{origin} has only {len(stream)} rounds, fewer than the horizon of {horizon}")
+        raise ValueError(
+            f"{origin} has only {len(stream)} rounds: the horizon must be at most that, got {horizon}"
+        )
     if size and (stream.n_classes or 2) > size[0]:
-        raise ValueError(f"{origin} has {stream.n_classes} classes, more than n_classes, {size[0]}")
+        raise ValueError(
+            f"n_classes must be at least {stream.n_classes}, the classes of {origin}, got {size[0]}"
+        )
     return (stream.phase(horizon),)
 
 

@@ -149,7 +149,9 @@ class Catalogue(Generic[E]):
                 values[key] = parameter.read(text, entry.name)
         for parameter in entry.parameters:
             if parameter.required and parameter.name not in settings:
-                raise ValueError(f"{entry.name} needs {parameter.name}: {entry.name}:{parameter.name}=...")
+                raise ValueError(
+                    f"{entry.name} needs {parameter.name}: write {entry.name}:{parameter.name}=..."
+                )
         return entry, values
 
 
@@ -290,5 +292,5 @@ def _split_at_commas(text: str, place: str) -> list[str]:
         else:
             parts[-1] += character
     if depth != 0:
-        raise ValueError(f"the square brackets in {place} do not match")
+        raise ValueError(f"each [ must have its ] in {place}")
     return parts

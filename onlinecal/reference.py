@@ -154,7 +154,11 @@ class SimplexForecaster:
     # section 1: the game
 
     def game(self) -> Generator[list[float], int, None]:
-        """Predictions, lists of k probabilities; each is answered with the class that came, 0 to k - 1."""
+        """A generator of predictions, lists of k probabilities.
+
+        Send it the class that came, 0 to k - 1, and it yields the next prediction. Raises ValueError for
+        any other outcome.
+        """
         while True:
             outcome = yield [float(p) for p in self.barycentre()]
             self.observe(outcome)
@@ -164,14 +168,17 @@ class SimplexForecaster:
         return [Fraction(sum(column), self.k * self.m) for column in zip(*self.cell, strict=True)]
 
     def observe(self, outcome: int) -> Point:
-        """The vertex labelled with the `outcome`, which is charged: the look-ahead prediction."""
+        """Charge the vertex of the cell that carries the `outcome`, a class from 0 to k - 1, as its label.
+
+        Returns that vertex: the look-ahead prediction. Raises ValueError for any other outcome.
+        """
         y = check_count(outcome, "outcome", self.k - 1, least=0)
         (look_ahead,) = [x for x in self.cell if self.label(x) == y]
         self.charge(look_ahead, y)
         return look_ahead
 
     def charge(self, x: Point, outcome: int) -> None:
-        """Book the `outcome` at the point `x`, and if that changes a label of the cell, find a full one."""
+        """Book the `outcome` at the point `x`; if that changes the label of a vertex, find a full cell."""
         before = self.label(x)
         self.counts.setdefault(x, [0] * self.k)[outcome] += 1
         self.labels[x] = self.earliest_deadline(x, outcome)
@@ -182,11 +189,14 @@ class SimplexForecaster:
     # section 3: the labels
 
     def label(self, x: Point) -> int:
-        """The class that the point `x` carries; one of those with weight there (Lemma 4)."""
+        """The class that the point `x` carries as its label: its coordinate in `x` is positive (Lemma 4)."""
         return self.labels[x] if x in self.labels else self.earliest_deadline(x, None)
 
     def earliest_deadline(self, x: Point, last: int | None) -> int:
-        """Tijdeman's rule for the point `x`, most recently charged with `last` (Theorem 5)."""
+        """The label that Tijdeman's rule gives to the point `x` (Theorem 5).
+
+        `last` is the class with which x was charged last, None if it never was.
+        """
         support = [j for j in range(self.k) if x[j] > 0]
         if len(support) == 1:
             return support[0]
@@ -202,7 +212,9 @@ class SimplexForecaster:
     # section 4: a full cell always exists, and the walk through the slab finds one
 
     def walk(self, target: list[Fraction], label: Callable[[Point], int]) -> tuple[list[Point], list[int]]:
-        """A full cell for these labels, from the anchor nearest to the `target`: its vertices and its steps.
+        """Find a full cell for these labels, from the anchor nearest to the `target`.
+
+        Returns its k vertices and its k steps.
 
         The slab has two copies of the grid, at level 0 with artificial labels and at level 1 with those of
         `label`. Of the slab's vertices (point, level) k + 1 are a cell; its steps are those of a cell of the
@@ -227,11 +239,17 @@ class SimplexForecaster:
             newest = drop
 
     def artificial(self, x: Point, anchor: list[int]) -> int:
-        """The first class up to which `x` has more than the `anchor`, whose cell alone is full (Lemma 8)."""
+        """The artificial label of `x`: the first class c such that x has more in 0 to c than the `anchor`.
+
+        Only the anchor's cell is full under these labels (Lemma 8).
+        """
         return next(c for c in range(self.k) if sum(x[: c + 1]) > sum(anchor[: c + 1]))
 
     def anchor(self, target: list[Fraction]) -> list[int]:
-        """k whole numbers of sum m - 1, whose cell is centred nearest to the `target`: largest remainders."""
+        """The k whole numbers with sum m - 1 whose cell has its centre nearest to the `target`.
+
+        They are found by the method of largest remainders.
+        """
         anchor = [max(0, floor(self.m * u - Fraction(1, self.k))) for u in target]
         while sum(anchor) < self.m - 1:
             missing = [self.m * u - a for u, a in zip(target, anchor, strict=True)]
@@ -244,9 +262,10 @@ class SimplexForecaster:
     # section 5: staying near, through two doors
 
     def doors(self, changed: int) -> tuple[list[Point], list[int]] | None:
-        """A full cell near the current one, whose vertex `changed` now has another's label; or None.
+        """A full cell near the current one, its vertices and its steps; None if the walks find none.
 
-        Of the twins that have one label, either may be dropped: one walk begins with each, a pivot in turn.
+        The vertex number `changed` now has the label of another vertex. One walk begins by dropping the
+        first of these two, another by dropping the second. The walks take turns.
         """
         labels = [self.label(x) for x in self.cell]
         (twin,) = [i for i in range(self.k) if labels[i] == labels[changed] and i != changed]
@@ -296,9 +315,10 @@ Errors = dict[Group, list[Fraction]]
 
 
 class Correction(NamedTuple):
-    """One time step: a `group` moves to the frequency of the class `class_number`.
+    """One time step: the prediction of `group` for the class `class_number` moves to its frequency.
 
-    After that it predicts the k numbers `corrected`, and is merged with the group `other`, or None.
+    After that the group predicts the k numbers `corrected`. It is merged with the group `other`, or with none
+    if that is None.
     """
 
     group: Group
@@ -355,6 +375,17 @@ def multiclass_calibration(
         What a bin predicts at first. None: rho, the distribution that is nearest to its corner.
     select
         Which group and class is corrected, where several have large errors. None: the largest error.
+
+    Returns
+    -------
+    MulticlassCalibration
+        The calibrated predictor h, the groups with their predictions, and the steps.
+
+    Raises
+    ------
+    ValueError
+        For p, epsilon or n_levels out of range, and for a table without rows, or with another number of
+        labels.
     """
     rows, k = checked_rows(table, labels)
     n = len(rows)
@@ -498,11 +529,13 @@ class DecisionCalibration(NamedTuple):
 def hard_decision_calibration(
     table: Sequence[Sequence[float]], labels: Sequence[int], search: Maximizer, epsilon: float
 ) -> DecisionCalibration:
-    """Algorithm 1 of the decision paper: `search` among hard partitions, until `epsilon` is reached.
+    """Algorithm 1 of the decision paper: correct on hard partitions until the error is at most `epsilon`.
 
-    The `table` has n rows of C probabilities, `labels` the n classes that came, 0 to C - 1. On these rows
-    every round lowers the mean squared error by at least epsilon^2/K, for K actions (Theorem 2.2). How to
-    find the supremum over all partitions the paper leaves open: `worst_of` tries those of a list.
+    The `table` has n rows of C probabilities, `labels` the n classes that came, 0 to C - 1. In each round
+    `search` gets the rows and what is left of the outcomes, and returns the partition to correct on. The
+    paper does not say how to find the best of all partitions; `worst_of` tries those of a list. On these
+    rows every round lowers the mean squared error by at least epsilon^2/K, for K actions (Theorem 2.2). The
+    error is an average over rows. Raises ValueError unless epsilon is positive, and for a bad table.
     """
     (rows, _), epsilon = checked_rows(table, labels), check_positive(epsilon, "epsilon")
     p = [[float(q) for q in row] for row in rows]
@@ -528,9 +561,10 @@ def soft_decision_calibration(
 ) -> DecisionCalibration:
     """Algorithm 2 of the decision paper (Appendix A): the same as Algorithm 1 with soft partitions.
 
-    `table`, `labels`, `search` and `epsilon` are those of `hard_decision_calibration`, and so is what is
-    promised (Theorem 2.2'). Where D has no inverse any solution of D U = R will do: on the rows of the
-    `table` all say the same. The paper still plays the round that finds too little; here it ends before it.
+    `table`, `labels`, `search`, `epsilon` and errors are those of `hard_decision_calibration`, and so is what
+    is promised (Theorem 2.2'). If D has no inverse, any solution of D U = R is taken: on the rows of the
+    `table` all of them say the same. The paper still plays the round that finds too small an error; here the
+    algorithm ends before that round.
     """
     (rows, _), epsilon = checked_rows(table, labels), check_positive(epsilon, "epsilon")
     p = [[float(q) for q in row] for row in rows]

@@ -203,10 +203,10 @@ def vacuous_remarks(guarantee: float, trivial: float, n_classes: int, rounds: in
     if guarantee < trivial:
         return []
     return [
-        f"in {rounds:,} rounds of {n_classes} classes nothing is guaranteed of them all together: "
-        f"{guarantee / rounds:.2f} a round, where the same probability for each has {trivial / rounds:.2f}. "
-        "Something is of each alone, of halves of them and of the most probable one: strategies 'classwise', "
-        "'tree' and 'top-label' of CalibratedClassifier"
+        f"in {rounds:,} rounds of {n_classes} classes the guarantee for all together is worth nothing: "
+        f"{guarantee / rounds:.2f} a round, where equal probabilities have {trivial / rounds:.2f}. The "
+        "strategies 'classwise', 'tree' and 'top-label' of CalibratedClassifier guarantee more: of each "
+        "class, of halves of the classes, and of the most probable one"
     ]
 
 

@@ -69,15 +69,15 @@ def test_a_spec_gives_every_parameter_its_value_and_is_written_back(animals):
     [
         (3, "the animal's spec must be a string, got 3"),
         ("kat", "unknown animal 'kat'; did you mean 'cat'? Known: cat, cow"),
-        ("cow", "cow needs tag: cow:tag=..."),
+        ("cow", "cow needs tag: write cow:tag=..."),
         ("cow:tag=a,ears=2", "cow has no parameter 'ears'; it takes legs, tag"),
         ("cow:tag=a,legs=2.5", "cow: legs must be a whole number in [0, 1000], got '2.5'"),
         ("cow:tag=", "expected key=value after the colon in animal 'cow:tag=', got 'tag='"),
         ("cow:tag=a,tag=b", "tag is given twice in animal 'cow:tag=a,tag=b'"),
-        ("cow:tag=[a", "the square brackets in animal 'cow:tag=[a' do not match"),
+        ("cow:tag=[a", "each [ must have its ] in animal 'cow:tag=[a'"),
         ("cat:speed=inf", "cat: speed must be a number of at least 0, got 'inf'"),
         ("cat:sound=1", "cat: sound must be one of high, low, got '1'"),
-        ("cat:prey=cow", "cow needs tag: cow:tag=..."),
+        ("cat:prey=cow", "cow needs tag: write cow:tag=..."),
     ],
 )
 def test_a_wrong_spec_is_refused_in_these_words(animals, spec, message):

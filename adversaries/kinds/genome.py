@@ -71,7 +71,7 @@ class Genome:
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(_checked(block) for block in self.blocks))
         if not 1 <= len(self.blocks) <= MOST_BLOCKS:
-            raise ValueError(f"a genome has 1 to {MOST_BLOCKS} blocks, got {len(self.blocks)}")
+            raise ValueError(f"a genome must have 1 to {MOST_BLOCKS} blocks, got {len(self.blocks)}")
 
     @classmethod
     def parse(cls, text: str) -> Genome:
@@ -80,7 +80,9 @@ class Genome:
         for written in text.split():
             share, cross, word = written.partition("x")
             if not (cross and share.isascii() and share.isdigit()):
-                raise ValueError(f"a block of a genome is written share x word, like 3x01, got {written!r}")
+                raise ValueError(
+                    f"a block of a genome must be a share, an x and a word, as in 3x01, got {written!r}"
+                )
             blocks.append((int(share), word))
         return cls(tuple(blocks))
 

@@ -210,8 +210,8 @@ def replay(state: Floats, p: Floats, y: Floats, alpha: float) -> int:
 
 
 NEEDS_BOTH = (
-    "an alarm needs a forecast and what came of it, and river's models give their detectors one number, "
-    "whether a prediction was wrong; write a loop as in docs/alarms.md, which retrains a model"
+    "an alarm needs a forecast and its outcome, but models of river give their detectors only one number, "
+    "whether a prediction was wrong; call update(p, y) yourself, as the loop in docs/alarms.md does"
 )
 
 
@@ -374,4 +374,7 @@ class CalibrationAlarm(Restored, base.DriftDetector):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if self._state.shape != (SIZE,) or not (self._state >= 0.0).all():
-            raise ValueError("the state of a CalibrationAlarm cannot be that of any stream")
+            raise ValueError(
+                "the saved state of a CalibrationAlarm cannot be that of any run: it was changed; load "
+                "another copy of it"
+            )

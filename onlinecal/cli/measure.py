@@ -227,7 +227,7 @@ def measure(
         str,
         Option(
             metavar="NUMBER|exact",
-            help="Effort for the distance, 1 takes up to three seconds; exact: however long it takes, "
+            help="Effort for the distance: 1 takes up to three seconds; exact takes as long as it needs, "
             "seconds or hours.",
         ),
     ] = "1",
@@ -245,8 +245,8 @@ def measure(
         Option(
             "--as",
             metavar="PACKAGE",
-            help="Say also what this package gives: torchmetrics, scikit-learn; docs/in-their-numbers.md "
-            "has them all. May be given several times.",
+            help="Show this package's figures as well, such as those of torchmetrics or scikit-learn; "
+            "docs/in-their-numbers.md has them all. May be given several times.",
         ),
     ] = None,
     group: GroupColumnNames = None,
@@ -346,7 +346,10 @@ def _with_packages(
     from onlinecal.measures.summary import package_figures
 
     if rounds.outcomes.dtype.kind == "f":
-        raise ValueError(f"--as needs outcomes 0 and 1, as the packages do, and {outcome} has some between")
+        raise ValueError(
+            f"--as needs outcomes that are 0 or 1, but column {outcome!r} has values between: other packages "
+            "refuse these, so leave --as out"
+        )
     return [
         replace(column, packages=[package_figures(name, p, rounds.outcomes, n_bins) for name in packages])
         for column, p in zip(columns, rounds.forecasts.values(), strict=True)

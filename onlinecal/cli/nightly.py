@@ -67,8 +67,8 @@ def read_night(rounds: Rounds, id_: str | None, sort: str | None, settled_at: st
     if settled_at is not None:
         if sort is None or sort.startswith(LETTERS):
             raise ValueError(
-                "with --state --settled-at needs --sort, a column of times: numbers of rows would be of "
-                "one file"
+                "--settled-at with --state needs --sort and a column of times: row numbers would begin anew "
+                "in each file"
             )
         times, settled = rounds.frame[sort], rounds.frame[settled_at]
     return Night(rounds.frame[id_].to_list(), rounds.outcomes.astype(float), times, settled)

@@ -47,7 +47,7 @@ def recalibrate(
     ] = None,
     choose: Annotated[
         str | None,
-        Option(metavar="NAME", help="Take this method of the comparison. Default: what is recommended."),
+        Option(metavar="NAME", help="The method to take from the comparison. Default: the recommended one."),
     ] = None,
     probabilities: Annotated[
         str | None, Option(help="Columns a,b,c or a pattern p_*; an array of NPZ. Default: p_*.")
@@ -69,8 +69,8 @@ def recalibrate(
         str | None,
         Option(
             metavar="SHARE|time|COL",
-            help="Which rows are tested: a share of random ones, 0.5 by default; time or time:0.3: the last; "
-            "or those of which a column COL says test, not fit (or train).",
+            help="Which rows are tested: a random share, 0.5 by default; time or time:0.3, the last rows; or "
+            "a column COL that holds test for these rows, and fit (or train) for the others.",
         ),
     ] = None,
     together: Together = None,

@@ -193,7 +193,9 @@ def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -
     for file in read:
         place = file.resolve()
         if place.parent == folder.resolve() and any(fnmatchcase(place.name, name) for name in tables):
-            raise ValueError(f"{file} could be written over with results of its own: name another --out")
+            raise ValueError(
+                f"--out {folder}: the results could overwrite the input {file}; name another folder"
+            )
 
 
 FILES = (
@@ -220,7 +222,10 @@ Sort = Annotated[
 ]
 SettledAt = Annotated[
     str | None,
-    Option(help="A column: when the outcome became known, in units of --sort, else a row's number from 0."),
+    Option(
+        help="The column that says when each outcome became known, in the units of --sort. Without --sort: "
+        "in row numbers, from 0."
+    ),
 ]
 Together = Annotated[
     str | None,
@@ -231,7 +236,7 @@ Together = Annotated[
 Positive = Annotated[str | None, Option(help="The value of the outcome that counts as 1, others as 0.")]
 ForecastScale = Annotated[
     Literal["probability", "percent", "logits"],
-    Option(help="What forecasts are written as; 63% is read anyway. logits: log-odds."),
+    Option(help="How forecasts are written; logits are log odds. 63% is read in any case."),
 ]
 DropInvalid = Annotated[
     bool, Option("--drop-invalid", help="Leave out rows with bad values, and count them.")

@@ -130,7 +130,7 @@ class AsyncEngine:
             raise ValueError(f"most_waiting must be at least most_in_batch, got {most_waiting}")
         self._owned = not isinstance(engine, Engine)
         if not self._owned and config is not None:
-            raise ValueError("config goes with a ledger's file, an engine has its own")
+            raise ValueError("config must be left out where an Engine is given, since that has its own")
         self.engine = engine if isinstance(engine, Engine) else Engine(engine, config)
         self._capacity = Capacity(most_waiting)
         self._waiting: deque[Call] = deque()
@@ -149,23 +149,24 @@ class AsyncEngine:
         hint: float | dict[str, float] | None = None,
         time: float | str | None = None,
     ) -> Answer:
-        """Ask for a forecast; a `Forecast`, or a `Rejected` that says why there is none."""
+        """Ask for a forecast. Returns a `Forecast`, or a `Rejected` that says why there is none."""
         return (await self.handle([Query(id, key, hint, time)]))[0]
 
     async def outcome(
         self, id: str | int, value: bool | int | float | str, time: float | str | None = None
     ) -> Answer:
-        """Settle a forecast; a `Settled`, or a `Rejected`."""
+        """Settle a forecast. Returns a `Settled`, a `Parked` if no query has come, or a `Rejected`."""
         return (await self.handle([Outcome(id, value, time=time)]))[0]
 
     async def withdraw(self, id: str | int, time: float | str | None = None) -> Answer:
-        """Say that an outcome will never be known; a `Withdrawn`, or a `Rejected`."""
+        """Say that an outcome will never be known. Returns a `Withdrawn`, or a `Rejected`."""
         return (await self.handle([Withdraw(id, time=time)]))[0]
 
     async def handle(self, events: Iterable[Incoming | Rejected]) -> list[Answer]:
-        """Answer events, one answer each in their order, when all are durable.
+        """Answer `events`, when all of them are on disk.
 
-        Raises LedgerError if they cannot be written; then sending all of them again is safe.
+        Returns a list with one answer for each event, in their order. Raises LedgerError if they cannot be
+        written; then sending all of them again is safe. Raises ValueError for anything that is no event.
         """
         events = list(events)
         for event in events:
@@ -178,30 +179,33 @@ class AsyncEngine:
             return answers
 
     async def total(self) -> Total:
-        """All keys together, as of now."""
+        """The sums over all keys, as of now."""
         await self._read_all_keys()
         return await self._ask(self.engine.total)
 
     async def summary(self, key: str) -> Summary | None:
-        """What there is to know of a key; None if it was never met."""
+        """The rounds, open forecasts and bounds of a key; None if no event has named it."""
         return await self._ask(lambda: self.engine.summary(key))
 
     async def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:
-        """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
+        """Pairs (name, `Summary`) of at most `limit` keys after the first `offset`, as `Engine.keys`."""
         return await self._ask(lambda: self.engine.keys(offset, limit))
 
     async def largest(self, limit: int = 10) -> list[NamedSummary]:
-        """Names and summaries of the `limit` keys with the largest certificate per settled round."""
+        """Pairs (name, `Summary`) of the `limit` keys with the largest certificate per settled round."""
         await self._read_all_keys()
         return await self._ask(lambda: self.engine.largest(limit))
 
     async def overview(self, limit: int = 10) -> Overview:
-        """What an operator looks at, with up to `limit` keys of each kind."""
+        """All keys together, and at most `limit` of the keys to look at first, of each kind."""
         await self._read_all_keys()
         return await self._ask(lambda: self.engine.overview(limit))
 
     async def aclose(self) -> None:
-        """Refuse new calls, answer all that were made, then write what there is to write and let go."""
+        """Refuse new calls, wait until all earlier ones are answered, and end the thread.
+
+        An engine that this object has opened is closed as by `Engine.close`.
+        """
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)

@@ -149,8 +149,8 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
             raise ValueError(f"lanes must be 1 with kind 'lp', got {self.lanes!r}")
         if self.kind == "simplex" and self.window is not None and self.classes is None:
             raise ValueError(
-                "window needs classes with kind 'simplex' (a class that is discovered changes the grid, and "
-                f"nothing is proven of windows then), got {self.window!r} and none"
+                f"window={self.window!r} needs classes=[...] with kind 'simplex': a class that is discovered "
+                "changes the grid, and then nothing is proven of windows"
             )
         check_count(self.most_classes, "most_classes", most=MOST_CLASSES)
         if self.most_classes != DISCOVERED and (self.kind == "binary" or self.classes is not None):
@@ -179,7 +179,7 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         for name in WORD_PARAMETERS:
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise ValueError(f"{name} must be a word, got {shown(value)}")
+                raise ValueError(f"{name} must be a text, got {shown(value)}")
         if self.classes is not None:
             force_setattr(self, "classes", checked_classes(self.classes))
 

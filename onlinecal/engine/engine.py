@@ -211,11 +211,12 @@ class Engine:
             self._activity.outcomes += len(values) - values.count(None)
 
     def handle(self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[Input] = ()) -> list[Answer]:
-        """Answer a batch of events, one answer each in their order, and make it durable first.
+        """Answer a batch of `events`, which are on disk when this returns.
 
-        Refusals from `decode_lines` may be among the events; they are passed on. `inputs`, (path, position)
-        or (path, position, mark), are written down with the batch. Raises LedgerError, and keeps nothing of
-        the batch, if the ledger cannot be written.
+        Returns a list with one answer for each event, in their order. Refusals from `decode_lines` may be
+        among the events, and are passed on. `inputs`, pairs (path, position) or triples (path, position,
+        mark), say how far inputs were read, and are kept with the batch. Raises LedgerError, and keeps
+        nothing of the batch, if the ledger cannot be written; ValueError for anything that is no event.
         """
         columns = columns_of_events(events)
         # where nobody else holds the events, answers take their memory while it is in the processor's cache
@@ -231,10 +232,11 @@ class Engine:
     ) -> UndeliveredAnswers:
         """Answer a batch as `handle` does, and keep the answers in the ledger until they are delivered.
 
-        For whoever sends answers on, and may be killed before they have arrived. What `pack` makes of the
-        answers is written in the transaction of their events, and is among `kept` until `delivered` is told
-        its number. `pack` is called before the transaction; where it raises, nothing of the batch is kept.
-        `inputs` are as `handle` takes them.
+        This is for programs that send answers on, and may be killed before these have arrived. `pack` makes
+        bytes of the list of answers. They are written in the transaction of their events, and are returned
+        with their number. They are among `kept` until `delivered` is called with that number. `pack` is
+        called before the transaction; if it raises, nothing of the batch is kept. `inputs` and errors are
+        those of `handle`.
         """
         _, [kept] = self._handle(columns_of_events(events), inputs, pack)
         return kept
@@ -245,10 +247,15 @@ class Engine:
             return [kept for kept in self._ledger.outbox() if kept.number > self._delivered]
 
     def delivered(self, number: int) -> None:
-        """Say that what was kept has arrived, up to this number; the next transaction takes it away."""
+        """Say that the batches of kept answers have arrived, up to the one with this `number`.
+
+        The next transaction deletes them. Raises ValueError for a number that no batch has.
+        """
         with self._mutex:
             if not 0 <= number <= self._last_kept:
-                raise ValueError(f"number must be that of answers that were kept, got {number!r}")
+                raise ValueError(
+                    f"number must be from 0 to {self._last_kept}, the last one kept, got {number!r}"
+                )
             self._delivered = max(self._delivered, number)
 
     def _handle(
@@ -278,9 +285,9 @@ class Engine:
             return batch, kept
 
     def trust_events(self) -> None:
-        """Until the engine is closed, accept events of any time, and park none.
+        """From now on accept events of any time, and park no outcome.
 
-        They were accepted once, and are replayed.
+        This is for replaying events that were accepted before. It holds until the engine is closed.
         """
         with self._mutex:
             self._trusts_events = True
@@ -302,7 +309,10 @@ class Engine:
         return records
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
-        """Answer complete lines of JSON, the `data`, with lines of JSON; `inputs` as `handle` takes them."""
+        """Answer the events in `data`, complete lines of JSON in UTF-8, with one line of JSON for each.
+
+        A line that is no event is answered as rejected. `inputs` and LedgerError are those of `handle`.
+        """
         return encode_lines(self.handle(decode_lines(data), inputs=inputs))
 
     def query(
@@ -312,22 +322,29 @@ class Engine:
         hint: float | dict[str, float] | None = None,
         time: float | str | None = None,
     ) -> Answer:
-        """Ask for one forecast, durably; many at a time are cheaper with `handle`."""
+        """Ask for one forecast, which is on disk when this returns; for many at a time use `handle`.
+
+        Returns a `Forecast`, or a `Rejected` that says why there is none. Raises LedgerError as `handle`.
+        """
         return self.handle([Query(id, key, hint, time)])[0]
 
     def outcome(
         self, id: str | int, value: bool | int | float | str, time: float | str | None = None
     ) -> Answer:
-        """Settle one forecast, durably."""
+        """Settle the forecast of this `id` by an outcome, `value`; it is on disk when this returns.
+
+        Returns a `Settled`, a `Parked` if the query has not come yet, or a `Rejected`. Raises LedgerError as
+        `handle`.
+        """
         return self.handle([Outcome(id, value, time=time)])[0]
 
     def noted(self, path: str | bytes) -> InputPosition | None:
-        """What the `inputs` of the batches so far said of a path last; None: nothing."""
+        """How far the input `path` was read, as `inputs` of the batches said last; None if none named it."""
         with self._mutex:
             return self._ledger.noted(path)
 
     def inputs(self) -> list[InputPosition]:
-        """What was noted of each input last."""
+        """How far each input was read, as `inputs` of the batches said last."""
         with self._mutex:
             return self._ledger.inputs()
 
@@ -337,12 +354,18 @@ class Engine:
             return len(self._book.keys), len(self._book.open)
 
     def total(self) -> Total:
-        """All keys together. The first call reads every key, later ones only those that changed since."""
+        """The sums over all keys.
+
+        The first call reads every key, and later calls only those that have changed since.
+        """
         with self._mutex:
             return self._totals().read(self._number, self._keys_known)
 
     def overview(self, limit: int = 10) -> Overview:
-        """What an operator looks at, with up to `limit` keys of each kind; costs what `total` does."""
+        """All keys together, and at most `limit` of the keys to look at first, of each kind.
+
+        It reads as many keys as `total` does. Raises ValueError unless limit is at least 1.
+        """
         limit = check_count(limit, "limit")
         with self._mutex:
             totals, book = self._totals(), self._book
@@ -369,7 +392,10 @@ class Engine:
             )
 
     def note_ends(self, ends: Mapping[str, int]) -> None:
-        """Say where inputs end by now: the `ends` by path. Overviews then have the lag of topics."""
+        """Take note of where inputs end by now: `ends` has a position for each path.
+
+        Overviews then say how far the engine is behind the topics.
+        """
         with self._mutex:
             self._ends.update(ends)
 
@@ -385,13 +411,20 @@ class Engine:
         return positions
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:
-        """Names and summaries of the `limit` keys with the largest certificates per settled round."""
+        """Pairs (name, `Summary`) of the `limit` keys with the largest certificate per settled round.
+
+        The largest comes first. Raises ValueError unless limit is at least 1.
+        """
         limit = check_count(limit, "limit")
         with self._mutex:
             return self._named(self._totals().largest(limit, self._book.keys.values()))
 
     def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:
-        """Names and summaries of at most `limit` keys, from number `offset` on, as they were first met."""
+        """Pairs (name, `Summary`) of at most `limit` keys, in the order in which they were first met.
+
+        The first `offset` keys are left out. Raises ValueError unless limit is at least 1 and offset at
+        least 0.
+        """
         limit = check_count(limit, "limit")
         if offset < 0:
             raise ValueError(f"offset must be at least 0, got {offset!r}")
@@ -401,7 +434,7 @@ class Engine:
             return [(line[0], self._book.summary(*line, self._ledger)) for line in lines]
 
     def summary(self, key: str) -> Summary | None:
-        """What there is to know of a key; None if it was never met."""
+        """The rounds, open forecasts and bounds of a key; None if no event has named it."""
         with self._mutex:
             self._recover()
             if key in self._book.keys:
@@ -456,7 +489,10 @@ class Engine:
             self._start()
 
     def flush(self) -> None:
-        """Write every state that the ledger lacks, so that the next start replays nothing."""
+        """Write every state that the ledger lacks, so that the next start replays nothing.
+
+        Raises LedgerError if the ledger cannot be written.
+        """
         with self._mutex:
             self._ledger.check_in_place()
             if self._is_sound:
@@ -466,7 +502,11 @@ class Engine:
                 self._is_sound = True
 
     def close(self) -> None:
-        """Write every state that the ledger lacks, unless it is in memory and ends now, and let go of it."""
+        """Write every state that the ledger's file lacks, and close the file.
+
+        Without a file nothing is written, and all is gone. Raises LedgerError if the states cannot be
+        written; the file is closed then, too, and the next start replays what is missing.
+        """
         with self._mutex:
             try:
                 if self._ledger.path is not None:

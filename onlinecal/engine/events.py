@@ -113,7 +113,10 @@ class Withdrawn(Struct, tag="withdrawn", tag_field="type", frozen=True, gc=False
 
 
 class Parked(Struct, tag="parked", tag_field="type", frozen=True, gc=False):
-    """Answers an outcome that came before its query, with its `id`: it waits for the query, see `park`."""
+    """Answers an outcome that came before its query, with its `id`: the outcome waits for that query.
+
+    `park` of EngineConfig says for how long.
+    """
 
     id: str
 
@@ -126,11 +129,11 @@ class Rejected(Struct, tag="rejected", tag_field="type", frozen=True, gc=False):
     id
         The event's id, or None if it could not be read.
     reason
-        One word: "malformed" (no event at all), "invalid" (a value that cannot be), "duplicate" (the id has
-        been asked for, with different content), "unknown" (no such id), "settled", "withdrawn" (it has been
-        closed, in a different way), "parked" (an outcome of that id waits for its query, and this is another
-        one), "expired" (the outcome came too late), "archived" (its forecast was moved to an archive), "full"
-        (too many are open, settled or parked).
+        One word: "malformed" (no event at all), "invalid" (a value that is not allowed), "duplicate" (the id
+        has been asked for, with different content), "unknown" (no such id), "settled", "withdrawn" (it has
+        been closed, in a different way), "parked" (an outcome of that id waits for its query, and this is
+        another one), "expired" (the outcome came too late), "archived" (its forecast was moved to an
+        archive), "full" (too many are open, settled or parked).
     detail
         The same in a sentence that names the field and the value.
     """
@@ -223,7 +226,10 @@ def items_of(data: bytes) -> list[bytes] | Rejected:
 
 
 def decode_lines(data: bytes) -> list[Incoming | Rejected]:
-    """One event or refusal for each line of `data`, complete lines of JSON in UTF-8."""
+    """The events in `data`, which has complete lines of JSON in UTF-8.
+
+    Returns a list with one entry for each line: an event, or a `Rejected` that says why the line is none.
+    """
     count = data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
     if not _has_long_line(data):
         try:
@@ -260,5 +266,5 @@ def decode_all(lines: list[bytes]) -> list[Incoming | Rejected]:
 
 
 def encode_lines(answers: Iterable[Answer]) -> bytes:
-    """One line for each of the `answers`, JSON in UTF-8."""
+    """Bytes with one line of JSON in UTF-8 for each of the `answers`, in their order."""
     return _encoder.encode_lines(answers)

@@ -325,13 +325,17 @@ class Batch:
             if key is None:
                 key = book.create(name, NEW, settings)
             if key.is_full_at(time, book.waits):
-                why = "its integers bear no more rounds" if key.spent else f"{key.waiting} forecasts are open"
+                why = (
+                    "it has played as many rounds as its integers bear; use another key"
+                    if key.spent
+                    else f"{key.waiting} forecasts are open; settle or withdraw some"
+                )
                 self._refuse(i, "full", f"key {name!r} takes no queries: {why}")
                 return None
             return key
         for field, old, new in zip(("key", "hint", "time"), before, (name, hint, time), strict=True):
             if old != new:
-                self._refuse(i, "duplicate", f"id {id!r} has been asked with {field} {old!r}")
+                self._refuse(i, "duplicate", f"id {id!r} was used before, with {field} {old!r}, not {new!r}")
                 break
         return None
 

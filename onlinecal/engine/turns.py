@@ -177,9 +177,13 @@ class KeyTurns:
         try:
             kept = _decoder.decode(data[1:])
         except msgspec.MsgspecError as error:
-            raise ValueError(f"the state of key {key!r} is damaged: bytes are missing or changed") from error
+            raise ValueError(
+                f"the state of key {key!r} is damaged: its bytes are missing or changed"
+            ) from error
         if kept.config != config:
-            raise ValueError(f"the state of key {key!r} was kept with another configuration than the present")
+            raise ValueError(
+                f"the state of key {key!r} was kept with another configuration: give that one, or begin anew"
+            )
         return kept
 
 

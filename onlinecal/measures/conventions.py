@@ -256,5 +256,7 @@ def chosen(name: str | None, kind: Kind, n_bins: int | None) -> Chosen:
     binning: Binning | None = getattr(convention, kind)
     if binning is None:
         able = ", ".join(package for package, other in CONVENTIONS.items() if getattr(other, kind))
-        raise ValueError(f"convention={name!r} has no such error; of the packages that are known {able} have")
+        raise ValueError(
+            f"convention must be that of a package with this kind of error, {able}, got {name!r}"
+        )
     return Chosen(binning, n_bins or convention.n_bins, convention)

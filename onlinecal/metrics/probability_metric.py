@@ -70,19 +70,26 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         self._others: tuple[Any, ...] = ()
 
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Count one round."""
+        """Count one round: the label that came, `y_true`, and the answer, with the weight `w`.
+
+        `y_pred` is the probability of the positive label, or a dict of probabilities by label; an empty one
+        is not counted. Raises ValueError, and counts nothing, for any other answer, label or weight.
+        """
         if self._announced(y_pred):
             self._count(*self._read(y_true, y_pred), self._weight(w))
             if not self._met:
                 self._meet((y_true, *(y_pred if isinstance(y_pred, Mapping) else ())))
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Undo the count of a round, as rolling windows do."""
+        """Take back a round that `update` has counted with the same arguments, as rolling windows do."""
         if self._announced(y_pred):
             self._uncount(*self._read(y_true, y_pred), self._weight(w))
 
     def get(self) -> float:
-        """The average over rounds; ValueError if two other labels have come, and the positive one never."""
+        """The measure of all rounds so far, an average over them unless the class says otherwise.
+
+        Raises ValueError if the positive label never came or was answered, while two others were.
+        """
         self._check_met()
         return self._average()
 

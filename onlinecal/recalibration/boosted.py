@@ -270,7 +270,10 @@ class BoostedRecalibrator(BaseEstimator):
         if self.n_levels is not None:
             m = check_count(self.n_levels, "n_levels", most=MOST_GRID_LEVELS)
         elif 2.0 * bound / alpha > MOST_GRID_LEVELS:
-            raise ValueError(f"bound/alpha must be at most {MOST_GRID_LEVELS // 2}, got {bound!r}/{alpha!r}")
+            raise ValueError(
+                f"bound/alpha must be at most {MOST_GRID_LEVELS // 2}, got {bound!r}/{alpha!r}: give a "
+                "larger alpha, or n_levels"
+            )
         else:
             m = max(math.ceil(2.0 * bound / alpha - 1e-9), 1)
         held, least = np.zeros(len(y), bool), alpha / (2.0 * bound)

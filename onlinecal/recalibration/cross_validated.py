@@ -474,7 +474,7 @@ def _known_classes(y: LabelArray, fitted: Any | None) -> LabelArray:
     """The sorted labels, or all labels that the fitted classifier knows."""
     classes = np.unique(y)
     if len(classes) == 0:
-        raise ValueError("y is empty")
+        raise ValueError("y is empty: give at least one label")
     if fitted is not None:
         check_is_fitted(fitted)
         own = np.asarray(fitted.classes_)

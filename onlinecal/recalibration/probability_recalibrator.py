@@ -77,7 +77,7 @@ def number_labels(
         except (KeyError, TypeError):
             raise ValueError(f"y must be one of the classes, got {label!r} at row {row}") from None
     if not len(numbered):
-        raise ValueError("y is empty")
+        raise ValueError("y is empty: give at least one label")
     return numbered, _plain(known)
 
 

@@ -220,7 +220,7 @@ def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
             advice = f": two of its columns are called {next(n for n in names if names.count(n) > 1)!r}"
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}{advice}")
     if array.size == 0:
-        raise ValueError(f"{name} is empty")
+        raise ValueError(f"{name} is empty: give at least one value")
     return np.require(array, requirements=PLAIN_ARRAY)
 
 
@@ -243,7 +243,7 @@ def check_probability_rows(
         hint = f": for two classes give numpy.column_stack([1 - {name}, {name}])" if table.ndim == 1 else ""
         raise ValueError(f"{name} must be two-dimensional, (rounds, classes), got shape {table.shape}{hint}")
     if table.size == 0:
-        raise ValueError(f"{name} is empty, its shape is {table.shape}")
+        raise ValueError(f"{name} is empty, its shape is {table.shape}: give at least one row")
     if table.dtype.kind not in "iufb":
         table = as_numbers(table, f"{name} must be numbers in [0, 1]")
     if not (keep_single and table.dtype in (np.float32, np.float64) and table.flags.c_contiguous):

@@ -166,13 +166,15 @@ def read_frame(path: Path, wanted: Iterable[str] = (), as_written: Iterable[str]
     """
     form, origin = _opened(path)
     if form in TEXT_FORMATS and isinstance(origin, bytes) and not origin.strip():
-        raise ValueError(f"{called(path)} holds no rounds")
+        raise ValueError(f"{called(path)} holds no rounds: it needs at least one row")
     with readable(path, form):
         reader = _reader(form, origin)
     names = _plain_names(reader.names)
     chosen = list(dict.fromkeys(wanted)) or list(names)
     if not set(chosen) <= set(names) and form == "csv" and all(map(_is_number, names)):
-        raise ValueError(f"{called(path)} has no header: its first line is {shown(names)}")
+        raise ValueError(
+            f"{called(path)} has no header: its first line is {shown(names)}. Put the columns' names first"
+        )
     check_columns(names, chosen, called(path))
     for name in twice(names) & set(chosen) - {""}:
         raise ValueError(f"{called(path)} has two columns {name!r}: rename one")
@@ -182,7 +184,7 @@ def read_frame(path: Path, wanted: Iterable[str] = (), as_written: Iterable[str]
         frame = reader.read(places, {place for place in places if names[place] in texts})
     frame.columns = [names[place] for place in places]
     if frame.height == 0:
-        raise ValueError(f"{called(path)} holds no rounds")
+        raise ValueError(f"{called(path)} holds no rounds: it needs at least one row")
     return frame
 
 

@@ -242,7 +242,7 @@ def _rows_in(text: Any) -> list[dict[str, Any]]:
         if len(tables) == 1:
             return _rows_in(text[tables[0]])
         if tables:
-            raise ValueError(f"it holds several lists of rows, {', '.join(tables)}: keep one")
+            raise ValueError(f"its object has several lists of rows, {', '.join(tables)}: keep one of them")
         columns = {name: list(v.values()) if isinstance(v, dict) else v for name, v in text.items()}
         # pandas writes a column as an object from names of rows to values; all columns have the same names
         labels = {tuple(value) for value in text.values() if isinstance(value, dict)}
@@ -333,7 +333,7 @@ class Npz:
         names = [self.names[place] for place in sorted(places)]
         if len({self._lengths[name] for name in names}) > 1:
             sizes = ", ".join(f"{name} {self._lengths[name]:,}" for name in names)
-            raise ValueError(f"columns of unequal length: {sizes}")
+            raise ValueError(f"its columns must have the same length, got {sizes}")
         read = dict(self._columns())
         columns = [np.ascontiguousarray(read[self.names[place]]) for place in places]
         return pl.DataFrame({str(number): column for number, column in enumerate(columns)})

@@ -38,9 +38,14 @@ def kept(path: str | Path, what: str) -> dict[str, NDArray[Any]]:
     data = Path(path).read_bytes()
     payload, mark, digits = data[: -len(MARK) - DIGITS], data[-len(MARK) - DIGITS : -DIGITS], data[-DIGITS:]
     if mark != MARK:
-        raise ValueError(f"{path} is not a file of {what} that onlinecal wrote, or its end is missing")
+        raise ValueError(
+            f"{path} is not a file of {what} that onlinecal wrote: it is another file, or its end is missing"
+        )
     if digits != b"%08x" % crc32(payload):
-        raise ValueError(f"{path} is damaged: its checksum is not that of its contents; take a copy of it")
+        raise ValueError(
+            f"{path} is damaged: its contents do not have the checksum that was written; "
+            "read another copy of it"
+        )
     with np.load(BytesIO(payload), allow_pickle=False) as file:
         arrays = dict(file)
     written, found = arrays.pop("format").tolist(), arrays.pop("what").item()

@@ -102,9 +102,7 @@ class Times:
                 f"{name} must be a span ({self.span}) or have a time for each row, got {shown(span)}"
             )
         if not step >= 0:
-            raise ValueError(
-                f"{name} must not be a time before the row's own forecast, got a span of {span!r}"
-            )
+            raise ValueError(f"{name} must be a span of at least 0 after a row's own forecast, got {span!r}")
         later = self.values + step
         return Times(name, self.kind, later, self.missing, later, self.is_coarse)
 

@@ -172,7 +172,7 @@ def check_frame(X: Any) -> Any:
     if type(X).__module__.partition(".")[0] not in ("pandas", "polars") or not hasattr(X, "columns"):
         raise ValueError(f"X must be a pandas or polars DataFrame, got {type(X).__name__}")
     if not len(X):
-        raise ValueError("X is empty")
+        raise ValueError("X is empty: give at least one row")
     return X
 
 

@@ -174,7 +174,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         n_buckets, horizon, window = map(as_whole, (n_buckets, horizon, window))
         patience = patience_of(expire_after, expire_as, moment, declared)
         if prior is not None and not declared:
-            raise ValueError(f"prior needs classes=[...], whose base rates it has, got {prior!r} without")
+            raise ValueError(f"prior={prior!r} needs classes=[...], in the order of its rates")
         ClassifierWrapper.__init__(self, classifier)
         ExpiringRounds.__init__(self, most_waiting)
         self._labels = Labels(declared)
@@ -299,9 +299,10 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the labels.
+        """What the certificate cannot exceed, whatever the labels: a sum over the settled rounds.
 
-        How far "classwise" and "top-label" moved their forecasts to make an answer is in it as it was so far.
+        "classwise" and "top-label" move their forecasts to make an answer; by how much they have moved them
+        so far is included.
         """
         return in_turn(part.guarantee for part in self._plan.parts())
 
@@ -327,7 +328,9 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
 
     @property
     def certificates(self) -> dict[Label, float]:
-        """The certificate of each label's probabilities ("classwise"; empty for the other strategies).
+        """For each label the certificate of its probabilities, a sum over the settled rounds.
+
+        Only the strategy "classwise" has them; for the others the dict is empty.
 
         Their sum is `certificate`, unless other strategies than "binary" have played, too.
         """

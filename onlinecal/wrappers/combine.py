@@ -62,7 +62,10 @@ def new_projection(slack: float | None) -> Projection:
 def check_models(number: int, name: str) -> None:
     """ValueError unless there are so many models that they can be combined."""
     if number < 2:
-        raise ValueError(f"{name} must be of at least 2 models, got {number}: one alone is recalibrated")
+        raise ValueError(
+            f"{name} must be of at least 2 models, got {number}: for a single one there are "
+            "recalibrate_stream and CalibratedClassifier"
+        )
     if number > MOST_MODELS:
         raise ValueError(f"{name} must be of at most {MOST_MODELS} models, got {number}: leave out the worst")
 
@@ -665,7 +668,7 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the labels."""
+        """What the certificate cannot exceed, whatever the labels: a sum over the settled rounds."""
         return self._n_surprises + in_turn(
             mixture.projection.guarantee for mixture in self._mixtures.values()
         )

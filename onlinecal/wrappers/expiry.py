@@ -58,7 +58,7 @@ def patience_of(after: Any, label: Label | None, moment: Any, declared: Iterable
     if after is None:
         for name, value in (("expire_as", label), ("moment", moment)):
             if value is not None:
-                raise ValueError(f"{name} says nothing without expire_after, got {value!r}")
+                raise ValueError(f"{name}={value!r} needs expire_after: give both or none")
         return None
     if moment is None:
         if isinstance(after, timedelta):

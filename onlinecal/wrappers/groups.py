@@ -244,7 +244,7 @@ def check_groups(groups: Any) -> None:
     elif not isinstance(groups, (list, tuple)) or not all(isinstance(name, str) for name in groups):
         raise ValueError(f"groups must be names and functions, or a list of columns, got {groups!r}")
     if not groups:
-        raise ValueError(f"groups is empty: {groups!r}")
+        raise ValueError(f"groups is empty, {groups!r}: give at least one group")
 
 
 def members_of(groups: Groups, x: Any) -> Members:
@@ -451,17 +451,17 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
 
     @property
     def rounds(self) -> dict[str, int]:
-        """Settled rounds of each group that has been asked about, and of everyone."""
+        """For each group that has been asked about, and for "everyone", how many rounds are settled."""
         return {name: account.rounds for name, account in self._accounts().items()}
 
     @property
     def certificates(self) -> dict[str, float]:
-        """Proven upper bounds on each group's distance to calibration so far, sums over its rounds."""
+        """For each group a proven bound on its distance to calibration so far, a sum over its rounds."""
         return {name: account.certificate for name, account in self._accounts().items()}
 
     @property
     def guarantees(self) -> dict[str, float]:
-        """What each group's certificate cannot exceed, whatever the labels."""
+        """For each group what its certificate cannot exceed, whatever the labels: a sum over its rounds."""
         return {name: account.guarantee for name, account in self._accounts().items()}
 
     @property
@@ -471,5 +471,5 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the labels."""
+        """What the certificate cannot exceed, whatever the labels: a sum over all rounds."""
         return self.guarantees[EVERYONE]

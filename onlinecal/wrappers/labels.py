@@ -250,9 +250,9 @@ def checked_label(y: Any, name: str = "y") -> Label:
     is_share = isinstance(y, (float, np.floating)) and math.isfinite(y) and not float(y).is_integer()
     if is_share or is_soft(y):
         raise ValueError(
-            f"{name} must be a class label, got {y!r}: models learn from labels; with a model's "
-            "probabilities as hints shares go with AlmostOneStepAhead, soft labels go with "
-            "SimplexAlmostOneStepAhead"
+            f"{name} must be a class label, got {y!r}: models learn from labels. For a share use "
+            "AlmostOneStepAhead, for soft labels SimplexAlmostOneStepAhead, with a model's probabilities as "
+            "hints"
         )
     return check_label(y, name)
 

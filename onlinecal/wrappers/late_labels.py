@@ -99,7 +99,7 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         LabelWarning says so once, unless nothing has been forecast yet. What the model raises passes through:
         the forecast then stays open.
 
-        Raises ValueError, and learns nothing, for a y that is none, for a weight w, which would reach the
+        Raises ValueError, and learns nothing, for a y that is no label, for a weight w, which would reach the
         model alone, and for the second label running that comes right after a question, with the same names
         of features and other values: something in front of this wrapper has changed them in between.
         """
@@ -138,7 +138,7 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         forecast, as in `learn_one`. The keywords are for the wrapped model.
 
         Raises ValueError, and learns nothing, for a forecast of another wrapper, one that was settled or
-        withdrawn before, and a y that is none.
+        withdrawn before, and a y that is no label.
         """
         if kwargs:
             refuse_weight(kwargs)

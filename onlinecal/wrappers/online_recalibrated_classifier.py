@@ -92,7 +92,7 @@ class OnlineRecalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEsti
         self.batch_size = batch_size
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
-        """Start anew, and go through the rows once, batch by batch; itself.
+        """Start anew, and go through the rows once, batch by batch. Returns this classifier.
 
         Parameters
         ----------
@@ -126,9 +126,9 @@ class OnlineRecalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEsti
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, **fit_params: Any) -> Self:
-        """Let the map learn what the classifier says of a batch, then the classifier learn the batch; itself.
+        """Let the map learn what the classifier says of a batch, and then the classifier learn the batch.
 
-        Of the first batch the classifier alone learns.
+        From the first batch only the classifier learns. Returns this classifier.
 
         Parameters
         ----------

@@ -307,7 +307,7 @@ class CalibratedDistribution(RegressorWrapper):
         return self.regressor.predict_one(x, **kwargs)
 
     def predict_distribution_one(self, x: Any, **kwargs: Any) -> dict[float, float]:
-        """For each threshold the probability that the target is at most it, not decreasing.
+        """For each threshold q the probability that the target is at most q; they do not decrease.
 
         Keywords are for the wrapped model, as in `CalibratedRegressor.predict_one`.
         """
@@ -320,7 +320,10 @@ class CalibratedDistribution(RegressorWrapper):
         return dict(zip(self.thresholds, sorted(token.probability for token in tokens), strict=True))
 
     def quantile_one(self, x: Any, level: float) -> float:
-        """The least threshold that the target is at most with probability `level` or more; inf if none is."""
+        """The least threshold q for which "the target is at most q" has a probability of at least `level`.
+
+        It is inf if no threshold has. Raises ValueError unless 0 < level < 1.
+        """
         check_open_unit(level, "level")
         chances = self.predict_distribution_one(x)
         place = bisect_left(list(chances.values()), level)
@@ -348,17 +351,20 @@ class CalibratedDistribution(RegressorWrapper):
 
     @property
     def certificates(self) -> dict[float, float]:
-        """A proven upper bound on each threshold's distance to calibration so far, sums over rounds."""
+        """For each threshold a proven bound on its distance to calibration so far, a sum over rounds."""
         return self._with_moved(forecaster.certificate for forecaster in self._forecasters)
 
     @property
     def guarantees(self) -> dict[float, float]:
-        """What each certificate cannot exceed, whatever the targets; `moved` is in it as it was so far."""
+        """For each threshold what its certificate cannot exceed, whatever the targets: a sum over rounds.
+
+        How far forecasts have been moved so far, `moved`, is included.
+        """
         return self._with_moved(forecaster.guarantee for forecaster in self._forecasters)
 
     @property
     def moved(self) -> dict[float, float]:
-        """How far each threshold's settled forecasts were moved to put them in order, sums over rounds."""
+        """For each threshold how far its settled forecasts were moved to be in order: a sum over rounds."""
         return dict(zip(self.thresholds, self._moved, strict=True))
 
     def _with_moved(self, bounds: Iterable[float]) -> dict[float, float]:

@@ -139,7 +139,9 @@ def settling_of(
         if made is None:
             return Settling(rows[has_outcome], rows[has_outcome] + 1, waits, no_row, has_outcome)
         if not later or has_outcome.any():
-            raise ValueError("times say nothing without settled_at or due, got None for both")
+            raise ValueError(
+                "times needs settled_at or due, got None for both: leave times out, or give one of them"
+            )
         came = moments.came_or_made(~no_row)
     columns = [] if came is None else [came]
     if due is not None:

@@ -288,7 +288,7 @@ def recalibrate_stream(
     """
     if due is None and absent is not None:
         raise ValueError(
-            f"absent says what silence means from a time on, due, got {shown(absent)} and due=None"
+            f"absent={shown(absent)} needs due, the time from which a missing outcome counts as absent"
         )
     later = check_missing(missing)
     rows, classes = _read(probabilities, outcomes, settled_at, times, due, groups, ids, None, later)

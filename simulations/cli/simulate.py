@@ -54,7 +54,7 @@ def forecasters(
 
 def adversaries(
     several: Annotated[
-        bool, Option("--classes", help="Those of games of several classes, as of simulate --classes 3.")
+        bool, Option("--classes", help="List those of several classes, which simulate --classes 3 plays.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -120,7 +120,7 @@ def simulate(
         list[int] | None,
         Option(
             help="Games of so many classes; may be repeated. Forecasters: simplex, nested, uniform, "
-            "frequencies. A file:path=TABLE.npz of class probabilities says it itself."
+            "frequencies. With file:path=TABLE.npz leave it out: the table says how many."
         ),
     ] = None,
     load: Load = None,

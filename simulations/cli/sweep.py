@@ -113,10 +113,10 @@ def plot(
     ] = None,
     adversary: Annotated[
         str | None,
-        Option(help="Of landscape: this one alone, large, each forecaster named. Default: all."),
+        Option(help="For landscape: draw this adversary alone, large, with every name. Default: all."),
     ] = None,
     load: Annotated[
-        list[Path] | None, Option(help="A Python file of your own, if the sweep was moved away from it.")
+        list[Path] | None, Option(help="A Python file that the sweep names, if it is at another place now.")
     ] = None,
     as_json: Annotated[bool, Option("--json", help="The closing summary as JSON.")] = False,
 ) -> None:

@@ -34,7 +34,7 @@ def worst(
     ] = "balanced",
     rounds: Annotated[
         int,
-        Option(min=1, help="Rounds of a game, T, at most 24; every round more doubles the time."),
+        Option(min=1, help="Rounds of a game, T, at most 24; each further round doubles the time."),
     ] = 16,
     measure: Annotated[
         Literal["distance", "ece"], Option(help="The exact distance to calibration, or the ECE.")
@@ -44,7 +44,8 @@ def worst(
     jobs: Jobs = None,
     out: Annotated[Path | None, Option(help="Folder for table and picture.")] = None,
     minimax: Annotated[
-        bool, Option("--minimax", help="Beside the least worst case that any deterministic one has, T ≤ 8.")
+        bool,
+        Option("--minimax", help="Show the least worst case of all deterministic forecasters, too; T ≤ 8."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -136,7 +136,8 @@ def simulate_games(request: GamesAsked, folder: Path | None, as_json: bool) -> b
     usual = DEFAULT_SPECS[several][1 if first.hints is None else 2]
     chosen = [create(spec) for spec in request.forecasters or [usual]]
     if len({player.spec for player in chosen}) < len(chosen):
-        raise ValueError(f"--forecaster must differ, got {', '.join(player.spec for player in chosen)}")
+        named = ", ".join(player.spec for player in chosen)
+        raise ValueError(f"--forecaster must not name the same one twice, got {named}")
     for adversary, rounds, _ in against if several else ():
         for player in chosen:
             player.build(rounds, hinted=adversary.hints is not None, n_classes=adversary.n_classes)

@@ -357,8 +357,8 @@ def play_plainly(
     draws = known and not isinstance(forecaster, SimplexRun) and len(deepcopy(forecaster)._draws(1)) > 0
     if draws and draw == "hidden":
         raise ValueError(
-            "draw must be 'seen' if a plain adversary plays against a forecaster that draws, since it is "
-            "shown the forecast, got 'hidden'"
+            "draw must be 'seen' where a plain adversary plays against a forecaster that draws, got "
+            "'hidden': a plain adversary is always shown the forecast"
         )
     names = " and ".join(type(player).__name__ for player in plain_ones(forecaster, adversary))
     remark = (

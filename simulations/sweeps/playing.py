@@ -257,7 +257,7 @@ def play_game(
     try:
         players.load_all(load)
         if (own_identity := identity(game)) != asked:
-            raise ValueError(f"it has {own_identity} for {asked}")
+            raise ValueError(f"it has {own_identity} in place of {asked}")
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{here} misses what must be at the same place there: {error}") from None
     except ValueError as error:

@@ -364,5 +364,5 @@ def test_models_of_river_that_give_one_number_are_told_what_to_do(host, kind):
         for t in range(20):
             model.learn_one({"a": float(t)}, t % 2)
 
-    with pytest.raises(ValueError, match="got None: an alarm needs a forecast and what came of it"):
+    with pytest.raises(ValueError, match="got None: an alarm needs a forecast and its outcome"):
         play()

@@ -311,10 +311,10 @@ def test_an_archive_takes_nothing_that_is_parked(folder):
     ("statement", "words"),
     ids=["value", "row", "counts", "key"],
     argvalues=[
-        ("UPDATE parked SET value = '0' WHERE id = 'a9'", "parked: the row of 10 is not as it was written"),
-        ("DELETE FROM parked WHERE id = 'a9'", "12 outcomes are parked, 11 of them are there"),
+        ("UPDATE parked SET value = '0' WHERE id = 'a9'", "table parked: the row of 10 is not as it was"),
+        ("DELETE FROM parked WHERE id = 'a9'", "12 outcomes were parked, but 11 of them are there"),
         ("UPDATE about SET value = '{}' WHERE name = 'parked'", "about: the row of 'parked' is not"),
-        ("UPDATE parked SET key = 'k'", "parked: the row of 9 is not as it was written"),
+        ("UPDATE parked SET key = 'k'", "table parked: the row of 9 is not as it was written"),
     ],
 )
 def test_damage_to_what_is_parked_is_said(folder, statement, words):
@@ -329,8 +329,8 @@ def test_the_check_knows_what_cannot_be_parked(folder):
     path = parked_ledger(folder / "ledger.db")
     changed(path, "UPDATE parked SET id = 'other 3', since = 999 WHERE id = 'a9'", with_sums=True)
     assert check_ledger(path).problems == [
-        "an outcome of 'other 3' is parked, and its query has come",
-        "an outcome of 'other 3' was parked behind event 999, the log ends with 66",
+        "an outcome of 'other 3' is parked, although its query has come",
+        "an outcome of 'other 3' was parked after event 999, but the log ends with 66",
     ]
 
 
@@ -345,8 +345,8 @@ def test_a_repair_saves_what_is_parked(folder):
     changed(path, "UPDATE about SET value = 5 WHERE name = 'parked'", "DELETE FROM queries WHERE number = 2")
     repaired = repair_ledger(path, folder / "again.db")
     assert repaired.parked == 10
-    assert any("parked outcome of 'a9' makes no sense" in sentence for sentence in repaired.lost)
-    assert repaired.doubtful == ["parked: the row of 10 is not as it was written"]
+    assert any("parked outcome of 'a9'" in sentence for sentence in repaired.lost)
+    assert repaired.doubtful == ["table parked: the row of 10 is not as it was written"]
     assert_sound(folder / "again.db")
     with Engine(folder / "again.db") as engine:
         # the closing of a query that is lost is not parked

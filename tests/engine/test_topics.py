@@ -88,7 +88,7 @@ def test_answers_that_never_were_cannot_have_arrived():
     with Engine() as engine:
         feed = TopicFeed(engine, "events", [0])
         answers = feed.handle([(0, 0, question(0))])
-        with pytest.raises(ValueError, match="number must be that of answers that were kept, got 2"):
+        with pytest.raises(ValueError, match="number must be from 0 to 1, the last one kept, got 2"):
             feed.sent(answers._replace(number=2))
 
 
@@ -180,7 +180,7 @@ def test_a_damaged_outbox_is_refused_by_name(folder):
     with Engine(path) as engine:
         TopicFeed(engine, "events", [0]).handle([(0, 0, question(0))])
     changed(path, "UPDATE outbox SET content = x'00'")
-    with Engine(path) as engine, raises_for(path, "outbox: the row of 1 is not as it was written"):
+    with Engine(path) as engine, raises_for(path, "table outbox: the row of 1 is not as it was written"):
         TopicFeed(engine, "events", [0]).unsent()
 
 

@@ -74,7 +74,7 @@ def test_tables_in_npz_are_columns_and_must_be_equally_long(tmp_path):
     assert read_columns(tmp_path / "a.npz") == ["p", "y", "q_0", "q_1"]
     assert read_rounds(tmp_path / "a.npz", "y", ["q_1"]).forecasts["q_1"].tolist() == [0.8, 0.5]
     np.savez(tmp_path / "b.npz", p=[0.5], y=[0, 1])
-    with pytest.raises(ValueError, match="columns of unequal length: p 1, y 2"):
+    with pytest.raises(ValueError, match="its columns must have the same length, got p 1, y 2"):
         read_rounds(tmp_path / "b.npz", "y", ["p"])
 
 

@@ -196,9 +196,9 @@ NEW = {"probabilities": [0.5], "outcomes": [1], "settled_at": [30], "times": [30
 REFUSED = {
     "going back": ({"times": [28]}, "times must not decrease, got 28 at row 30 after 29: sort the rows"),
     "known before": ({"settled_at": [29]}, "settled_at has 29 at row 30, before the forecast itself"),
-    "no time": ({"times": None}, "times must also be given for these rows, as for those before them"),
-    "groups": ({"groups": ["a"]}, "groups must not be given for these rows"),
-    "due": ({"due": [40]}, "due must not be given for these rows: it is what it was"),
+    "no time": ({"times": None}, "times must be given for these rows, as for those before them"),
+    "groups": ({"groups": ["a"]}, "groups must be left out for these rows"),
+    "due": ({"due": [40]}, "due must be left out for these rows: the span"),
     "when": ({"settled_at": None}, "settled_at must say when the outcomes of these rows became known"),
     "other times": ({"times": [START]}, "times and times cannot be compared"),
     "an old id": (
@@ -212,10 +212,10 @@ TOLD = {
     "unknown": (("g30", 1, 30), "ids must be ids of rows that were forecast, got 'g30' at row 0"),
     "told again": (
         ("g3", None, 30),
-        "outcomes must be of rows that have none, but that of row 'g3' is told again",
+        "outcomes must be of rows that have none, but row 'g3' has the same already",
     ),
-    "told otherwise": (("g3", "not", 30), "but that of row 'g3' is told otherwise"),
-    "too early": (("g0", 1, 5), "but row 'g6' would have known that of row 'g0'"),
+    "told otherwise": (("g3", "not", 30), "but row 'g3' has another one already"),
+    "too early": (("g0", 1, 5), "but the forecast of row 'g6' would have known the outcome of row 'g0'"),
     "before itself": (("g0", 1, -1), "settled_at has -1 at row 0, before the forecast itself"),
     "no outcome": (("g0", 7, 30), "outcomes must be 0/1 or boolean, got 7 at row 0"),
 }

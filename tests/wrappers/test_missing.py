@@ -118,7 +118,7 @@ TABLE = np.full((4, 2), 0.5)
     ("given", "message"),
     [
         ({"due": [0, 0, 2, 3]}, "due has 0 at row 1, before the forecast .* of row 1"),
-        ({"due": -1}, "due must not be a time before the row's own forecast, got a span of -1"),
+        ({"due": -1}, "due must be a span of at least 0 after a row's own forecast, got -1"),
         (
             {"due": 1.5},
             "due must hold row numbers, got 1.5: if these are times, give the times of the forecasts as",
@@ -126,7 +126,7 @@ TABLE = np.full((4, 2), 0.5)
         ({"due": timedelta(1)}, "due must be a span .a number of rows. or have a time for each row, got"),
         ({"due": 5, "times": [datetime(2024, 1, day) for day in (1, 2, 3, 4)]}, "a timedelta. .* got 5"),
         ({"due": "day"}, "due must be a span .a number of rows. .* got 'day'"),
-        ({"absent": 1}, "absent says what silence means .* got 1 and due=None"),
+        ({"absent": 1}, "absent=1 needs due"),
         ({"due": 3, "absent": 2}, "absent must be 0 or 1, got 2"),
         ({"outcomes": [0, None, 1, 1], "settled_at": [0, None, None, 3]}, "settled_at has no value at row 2"),
         ({"probabilities": TABLE, "due": 3}, r"absent must be one of the classes \[0, 1\] .* None"),

@@ -59,7 +59,7 @@ def test_bad_base_rates_are_named(prior, message):
 def test_more_classes_need_a_share_of_each_and_a_wrapper_needs_classes():
     with pytest.raises(ValueError, match=r"prior\[0\] must be a dict .* of each class, of 3, got 0.5"):
         recalibrate_stream(np.full((4, 3), 1 / 3), [0, 1, 2, 0], prior=(0.5, 0.1))
-    with pytest.raises(ValueError, match=r"prior needs classes=\[...\], .* got \(0.5, 0.1\) without"):
+    with pytest.raises(ValueError, match=r"prior=\(0.5, 0.1\) needs classes=\[...\], in the order"):
         CalibratedClassifier(Told(), prior=(0.5, 0.1))
 
 

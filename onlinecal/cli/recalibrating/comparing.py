@@ -184,7 +184,7 @@ def by_odds(model: Any, fit: Part, features: Callable[[Floats], Floats]) -> Map:
 def platt_map(fit: Part) -> Map:
     """A logistic curve in the log odds of the forecast (Platt, 1999)."""
     if fit.settled.min() == fit.settled.max():
-        raise ValueError(f"all outcomes that are fitted are {fit.settled[0]}")
+        raise ValueError(f"outcomes of the fitted rows must differ, got {fit.settled[0]} in all of them")
     # a small penalty, which keeps the slope finite if forecasts separate the outcomes without an error
     curve = LogisticRegression(C=1e4, solver="newton-cholesky")
     return by_odds(curve, fit, lambda p: np.log(p / (1.0 - p))[:, None])
@@ -260,9 +260,11 @@ def alone(asked: Request, name: str) -> RecalibrationReport:
         rows, tested = read_split(file.frame, asked).folds[0]
         fit, other = every.take("fit", rows), every.take("test", tested)
     elif asked.split or asked.together:
-        raise ValueError("--apply and --split or --together exclude each other: all of FILE is fitted")
+        raise ValueError(
+            "--apply fits all of FILE and excludes each other rule: leave out --split and --together"
+        )
     elif len(every) < LEAST_PART_ROWS:
-        raise ValueError(f"{len(every)} rows are too few to fit: {LEAST_PART_ROWS} are needed")
+        raise ValueError(f"FILE must have at least {LEAST_PART_ROWS} rows to fit, got {len(every)}")
     else:
         fit, other = replace(every, name="fit"), new_rows(asked, asked.apply, every.classes)
     losses = None if asked.losses is None else read_losses(asked.losses, every.classes)
@@ -307,7 +309,7 @@ def read_losses(path: Path, classes: tuple[str, ...]) -> LossTable:
         return LossTable(table.values[:, order], table.actions, classes)
     if classes != tuple(map(str, range(len(table.classes)))):
         theirs, ours = ", ".join(table.classes), ", ".join(classes)
-        raise ValueError(f"{path} has losses for the classes {theirs}, there are {ours}")
+        raise ValueError(f"{path} must have losses for the classes {ours}, but it has the classes {theirs}")
     return table
 
 

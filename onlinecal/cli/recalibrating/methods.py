@@ -225,7 +225,10 @@ def decision_model(asked: Request, loss_table: LossTable | None) -> DecisionReca
     """An unfitted recalibrator."""
     for name in ("n_actions", "partition"):
         if loss_table is not None and name in asked.values:
-            raise ValueError(f"--set {name} and --losses exclude each other: the losses say it")
+            raise ValueError(
+                f"--set {name} and --losses exclude each other, since the file of losses determines {name}: "
+                "leave one out"
+            )
     return made(DecisionRecalibrator, asked, losses=None if loss_table is None else loss_table.values)
 
 
@@ -334,9 +337,9 @@ def losses_of_halves(table: Floats, labels: Ints, loss: Floats) -> pl.DataFrame:
 def group_view(asked: Request, fit: Part) -> View:
     """Forecasts, and columns of categories; ValueError if the columns of either are not named."""
     if asked.forecast is None:
-        raise ValueError("--forecast is needed with --method groups, the column of forecasts")
+        raise ValueError("--method groups needs --forecast, the name of the column of forecasts")
     if not asked.group:
-        raise ValueError("--group is needed with --method groups: at least one column of groups")
+        raise ValueError("--method groups needs --group, the name of at least one column of groups")
     columns = GroupColumns.of(fit.frame, asked.group)
     return lambda part: (part.probabilities, columns(part.frame))
 

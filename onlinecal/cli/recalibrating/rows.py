@@ -41,11 +41,11 @@ def known_rows(asked: Request, file: File, of_classes: bool) -> tuple[Part, list
         if table.labels is None:
             raise ValueError(f"{file.path} has no labels to fit to: name their column with --label")
         if len(table.classes) < 2:
-            raise ValueError(f"{file.path} has one class only")
+            raise ValueError(f"{file.path} must have at least two classes, got one")
         remarks = label_remarks(table.probabilities, table.labels, table.classes, asked.label or "the labels")
         return table, remarks
     if asked.outcome is None:
-        raise ValueError("--outcome is needed, the column of outcomes")
+        raise ValueError("--outcome is missing: name the column of outcomes")
     events = file.events(asked.outcome, asked.forecast)
     forecasts = None if asked.forecast is None else events.probabilities
     return events, outcome_remarks(events.settled, forecasts, asked.outcome, asked.forecast or "")
@@ -63,6 +63,8 @@ def new_rows(asked: Request, path: Path, classes: tuple[str, ...]) -> Part:
         return replace(file.events(known, asked.forecast), name="apply")
     new = file.classes(known)
     if new.classes != classes:
-        theirs = f"{path} has the classes {', '.join(new.classes)}"
-        raise ValueError(f"{theirs}, {asked.file} has {', '.join(classes)}")
+        raise ValueError(
+            f"{path} must have the classes of {asked.file}, {', '.join(classes)}, but it has the classes "
+            f"{', '.join(new.classes)}"
+        )
     return replace(new, name="apply")

@@ -76,8 +76,8 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
         both = test[:0] if together is None else test[np.isin(together[test], together[fit])]
         if len(both):
             raise ValueError(
-                f"--split {rule} and --together {asked.together} disagree: row {both[0]} is tested, and "
-                f"has the {asked.together} of a fitted row"
+                f"--split {rule} and --together {asked.together} contradict each other: row {both[0]} is to "
+                f"be tested, but a row to be fitted has the same {asked.together}; leave one option out"
             )
     elif together is None:
         fit, test = split_rows(n_rows, share, asked.seed if rule == RANDOM else None)
@@ -130,8 +130,8 @@ def check_sizes(n_fit: int, n_test: int) -> None:
     """Refuse parts that are too small."""
     if min(n_fit, n_test) < LEAST_PART_ROWS:
         raise ValueError(
-            f"{n_fit + n_test} rows are too few: {n_fit} to fit and {n_test} to test, "
-            f"and each part needs {LEAST_PART_ROWS}"
+            f"{n_fit + n_test} rows are too few: {n_fit} to fit and {n_test} to test, but each part needs "
+            f"{LEAST_PART_ROWS}"
         )
 
 
@@ -145,8 +145,9 @@ def marked_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
     if not (fit | test).all():
         row = int((fit | test).argmin())
         raise ValueError(
-            f"--split {column.name}: the column must say fit or test (or train, calibration, validation; "
-            f"holdout, eval), got {column[row]!r} at row {row}; --together keeps rows of one value together"
+            f"--split {column.name}: the column must hold fit (or train, calibration, validation) or test "
+            f"(or holdout, eval), got {column[row]!r} at row {row}; to keep rows with one value together, "
+            "use --together"
         )
     in_words = f"rows fitted and tested as {column.name} says"
     return np.flatnonzero(fit), np.flatnonzero(test), in_words

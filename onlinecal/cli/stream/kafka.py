@@ -245,8 +245,8 @@ class Reader:
                 continue
             if error.code() in LOST:
                 raise OSError(
-                    f"where the ledger goes on, partition {record.partition()} of topic {self._topic!r} has "
-                    f"nothing any more ({error.str()}): start again to be told what to do"
+                    f"partition {record.partition()} of topic {self._topic!r} no longer has the offset from "
+                    f"which the ledger goes on ({error.str()}): start again, and the error says what to do"
                 )
             if error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)

@@ -31,7 +31,7 @@ def check(
     ledger: LedgerFile,
     archives: Annotated[
         list[Path] | None,
-        Option("--archive", help="An archive of it, to be checked, too; may be repeated."),
+        Option("--archive", help="An archive of the ledger, to be checked as well; may be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -96,7 +96,7 @@ def archive(
     ledger: Annotated[Path, Option(help="The ledger.")],
     into: Annotated[
         Path,
-        Option("--into", help="The archive to make, or one that was interrupted: then go on."),
+        Option("--into", help="The archive to make. After an interrupt name the same one: the call goes on."),
     ],
     before: Annotated[
         str | None,
@@ -110,7 +110,7 @@ def archive(
         Option(min=0, help="Move all but so many of the last events."),
     ] = None,
     shrink: Annotated[
-        bool, Option("--shrink", help="Give the space to the disk; else new events fill it.")
+        bool, Option("--shrink", help="Give the space back to the disk. Otherwise new events fill it.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -131,7 +131,7 @@ def archive(
 
     when = None if before is None else seconds(before)
     if (keep is None) == (when is None):
-        raise ValueError("give one of --keep and --before")
+        raise ValueError("give either --keep or --before, just one of them")
     with telling("archiving") as tell:
         moved = archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, progress=tell)
     archived, said = None, f"{ledger}: there is nothing older to move"
@@ -191,7 +191,7 @@ def doctor(
         bool,
         Option(
             "--integrity/--no-integrity",
-            help="Have every page looked at, of archives, too: a few seconds a gigabyte.",
+            help="Check every page of the ledger and its archives: a few seconds a gigabyte.",
         ),
     ] = True,
     as_json: AsJson = False,

@@ -27,7 +27,9 @@ def serve(
     host: Annotated[
         str, Option(help="Where to listen; other addresses than loopback need a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, Option(min=0, max=65535, help="0: one that is free, which is then printed.")] = 8765,
+    port: Annotated[
+        int, Option(min=0, max=65535, help="The port. 0: any free one, which is printed.")
+    ] = 8765,
     config: Config = None,
     park: Park = None,
     token_file: Annotated[

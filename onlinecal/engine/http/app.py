@@ -293,7 +293,9 @@ class ReadRoutes:
         if (await asyncio.wait({look}, timeout=PROMPT))[0]:
             look.result()
         elif now - since > STUCK:
-            raise LedgerError(f"the engine has not answered for {now - since:.0f} s")
+            raise LedgerError(
+                f"the engine has not answered for {now - since:.0f} s: if this lasts, restart it"
+            )
         return json({"status": "ok"})
 
 

@@ -140,8 +140,7 @@ class Book:
         loaded = []
         for snapshot in snapshots:
             if snapshot.name in self.keys:
-                twice = "is in memory and in what was loaded: two keys, one name"
-                raise ValueError(f"key {snapshot.name!r} {twice}")
+                raise ValueError(f"key {snapshot.name!r} has been loaded before: two keys have this name")
             loaded.append(self._loaded(snapshot))
         if self.totals is not None and loaded:
             self.totals.loaded(loaded)
@@ -163,7 +162,7 @@ class Book:
         except Exception as error:
             self.arrays.let_go([key.first_lane])
             why = "its bytes were changed" if isinstance(error, msgspec.MsgspecError) else error
-            raise ValueError(f"the state of key {name!r} makes no sense: {why}") from error
+            raise ValueError(f"the state of key {name!r} cannot be that of any run: {why}") from error
         self.keys[name], self.first_lanes[name] = key, key.first_lane
         self.open.update(entries)
         return key
@@ -367,7 +366,7 @@ class Book:
             return self.ask(key, event.id, event.number, kind.hint_of(event.value), event.time)
         entry = self.open.get(event.id, -1)
         if entry < 0 or self.owner(entry) is not key:
-            raise ValueError(f"forecast {event.id!r} of key {key.name!r} is closed, but it is not open")
+            raise ValueError(f"an event closes forecast {event.id!r} of key {key.name!r}, which is not open")
         value = None if event.value is None else kind.outcome_of(event.value)
         if value is not None and isinstance(key, ClassKey):
             key.admit(entry, value)

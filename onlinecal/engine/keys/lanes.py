@@ -141,7 +141,7 @@ class ClassLabels:
     def _distribution(self, shares: dict[Any, Any], name: str) -> dict[str, float]:
         if self.classes is None and len(shares) > self.most:
             # no check may take longer if somebody sends more labels
-            raise ValueError(f"{name} has {len(shares):,} labels, {too_many(self.most)}")
+            raise ValueError(f"{name} must have fewer labels, got {len(shares):,}, {too_many(self.most)}")
         for label in shares:
             self.label_of(label, f"the labels of {name}")
         values = list(shares.values())
@@ -247,7 +247,7 @@ def class_shares(outcome: ClassOutcome) -> dict[str, float]:
 def check_hints_allowed(hints: bool) -> None:
     """ValueError if the key takes no hints."""
     if not hints:
-        raise ValueError("hint must be left away: the key is configured with hints = false")
+        raise ValueError("hint must be left out: the key is configured with hints = false")
 
 
 class StoredSteering(Struct, array_like=True):

@@ -256,7 +256,7 @@ class LpKind(ClassLabels):
         """A class label, checked; ValueError for anything else, also for a soft label."""
         if isinstance(value, dict):
             raise ValueError(
-                "value must be a class label with kind 'lp', whose errors speak of labels "
-                f"(kind 'simplex' takes soft ones), got {shown(value)}"
+                f"value must be a class label with kind 'lp', got {shown(value)}: soft labels go with kind "
+                "'simplex'"
             )
         return self.label_of(value, "value")

@@ -113,7 +113,10 @@ class SimplexLane(SimplexRun, Lane):
         """Take up what was dumped, in a new lane; ValueError if it makes no sense."""
         state = msgspec.msgpack.decode(data, type=SimplexState)
         if self.fixed and list(self.numbers) != state.labels:
-            raise ValueError(f"its classes are {state.labels!r}, not those of its configuration")
+            raise ValueError(
+                f"its classes must be those of its configuration, {list(self.numbers)!r}, "
+                f"got {state.labels!r}"
+            )
         self.numbers = self.kind.numbered(state.labels)
         self.know(self.numbers)
         self.memory = inflated(state.memory, MOST_NUMBERS, np.int64)
@@ -150,7 +153,7 @@ class SimplexLane(SimplexRun, Lane):
             if forecast.cell is not None:
                 check_cell(forecast.cell, forecasts, self.memory)
             elif forecasts:
-                raise ValueError("a forecast without a cell cannot be that of any run")
+                raise ValueError("an open forecast has no cell")
 
     def run(self, steps: list[LaneStep]) -> list[float]:
         """Take the steps one by one; returns the certificate after each."""

@@ -312,7 +312,9 @@ def checked_state(key: str, state: bytes) -> memoryview:
     """A key's state without its checksum; ValueError if they do not agree."""
     data = memoryview(state)[SUM:]
     if state[:SUM] != checksum_of(data):
-        raise ValueError(f"the state of key {key!r} is damaged: repair the ledger, it is made anew")
+        raise ValueError(
+            f"the state of key {key!r} is damaged: `onlinecal stream repair` makes it anew from the log"
+        )
     return data
 
 

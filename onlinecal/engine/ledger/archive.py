@@ -143,7 +143,9 @@ def refuse_archived(ledger: Ledger, columns: Columns, waiting: Container[str]) -
     ids -= ledger.recall(ids).keys()
     for i, id in enumerate(columns.ids) if ids else ():
         if id in ids and columns.kinds[i] != REFUSED:
-            columns.refuse(i, REASON, f"forecast {id!r} was moved to an archive, nothing more is told of it")
+            columns.refuse(
+                i, REASON, f"forecast {id!r} was moved to an archive: events about it are not accepted"
+            )
 
 
 def archive_ledger(
@@ -241,7 +243,7 @@ def damaged_hashes(ledger: Ledger) -> str | None:
     """A sentence if the hashes of archived ids are not those that were written."""
     if sum_of_hashes(ledger.connection) == (ledger.about("archived") or 0):
         return None
-    return "archived: the ids that are known to be in archives are not those that were written"
+    return "archived: the hashes of archived ids are not those that were written"
 
 
 def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
@@ -255,7 +257,7 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
         (start, before),
     )
     if not timed and last > start:
-        raise ValueError(f"before={before!r} says nothing here: no event has a time; use keep")
+        raise ValueError(f"before={before!r} needs events with times, but none has one: use keep")
     return last if first is None else first - 1
 
 
@@ -282,7 +284,10 @@ def _fill(ledger: Ledger, new: sqlite3.Connection, upto: int, progress: Progress
         done += len(log)
         progress(done, sum(counts))
     if done != sum(counts):
-        raise LedgerError(f"{ledger.path}: {sum(counts) - done} closings belong to no query of the log")
+        raise LedgerError(
+            f"{ledger.path}: {sum(counts) - done} outcomes or withdrawals belong to no query of the log. "
+            f"{REPAIR_ADVICE}"
+        )
     if done != upto - start:
         raise LedgerError(f"{ledger.path}: {upto - start - done} events are lost. {REPAIR_ADVICE}")
     marker = msgspec.json.encode(Marker(upto, counts[0], counts[1], sorted(waiting))).decode()
@@ -302,16 +307,17 @@ def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
         marker, before, early = marker_of(archive), archives_of(archive), archive.early()
         damaged = damaged_rows(archive.connection)
     if marker is None:
-        raise ValueError(f"{target}: there is a file already; name one that is to be made")
+        raise ValueError(f"{target} exists and is not an archive: name a new file")
     if damaged:
-        raise ValueError(f"{target}: {damaged[0]}: remove this archive, and make it anew")
+        raise ValueError(f"{target}: {damaged[0]}: the archive is damaged; remove it, and make it anew")
     where = os.fsencode(os.path.abspath(target)).decode(errors="replace")
     moved = Archived(marker.number, where, marker.queries, marker.closings, digest_of(target), early)
     try:
         ledger = Ledger(source)
     except LedgerError as error:
         raise LedgerError(
-            f"{error}; the archive {target} is made, the same command finishes when nobody writes"
+            f"{error}. The archive {target} is complete; give the same command again when nobody else "
+            "writes to the ledger, and it finishes"
         ) from error
     with closing(ledger), ledger.ledger_errors():
         execute = ledger.connection.execute
@@ -320,7 +326,9 @@ def _shrink(source: Path, target: Path, vacuum: bool) -> Archived:
             known = archives_of(ledger)
             if moved.digest not in {archive.digest for archive in known}:
                 if before != known:
-                    raise ValueError(f"{target}: there is a file already, which is not its next archive")
+                    raise ValueError(
+                        f"{target} exists and is not the next archive of this ledger: name a new file"
+                    )
                 _move(ledger, moved)
         execute("DETACH archive")
         if vacuum:

@@ -75,21 +75,22 @@ def check_ledger(
     Where events were archived, it starts from the states behind them. An archive is checked like a ledger;
     `archives` are checked, too, and each has to have the digest that the ledger keeps of it. Reads only, key
     by key, so memory is that of one key's events. `progress` is called with the numbers of events done and in
-    all. Raises LedgerError if something cannot be read.
+    all. Returns a `Check`, whose `problems` say what does not agree. Raises LedgerError if something cannot
+    be read.
     """
     with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.transaction("DEFERRED"):
         result, known = _check(ledger, progress), {archive.digest: archive for archive in archives_of(ledger)}
     for file in map(Path, archives):
         archive = known.get(digest_of(file))
         if archive is None:
-            result.problems.append(f"{file}: this is no archive of {path}, or it was changed")
+            result.problems.append(f"{file} is not the archive of {path}, or it was changed")
             continue
         with closing(Ledger(file, read_only=True)) as ledger:
             checked, marker = _check(ledger, progress), marker_of(ledger)
         problems = [f"{file}: {problem}" for problem in checked.problems]
         counted = archive.number, archive.queries, archive.closings
         if marker is None or (marker.number, marker.queries, marker.closings) != counted:
-            problems.append(f"{path}: it counts other events than those of {file}")
+            problems.append(f"{path}: the events that it counts in the archive are not those of {file}")
         problems += [f"{path}: {problem} of {file}" for problem in _check_archived(Path(path), file, archive)]
         keys = max(result.keys, checked.keys)
         result = Check(result.events + checked.events, keys, result.problems + problems)
@@ -112,7 +113,7 @@ def _check_numbers(ledger: Ledger) -> list[str]:
     """Check that no row is there twice, or lost."""
     problems = []
     for (number,) in ledger.rows("SELECT number FROM queries JOIN closings USING (number)"):
-        problems.append(f"number {number} stands for two events: two processes wrote at once")
+        problems.append(f"two events have the number {number}: two processes wrote at once")
     last, keys = ledger.last_numbers()
     start = ledger.checkpoint()
     if (events := ledger.events_here()) != last - start:
@@ -129,11 +130,11 @@ def _check_numbers(ledger: Ledger) -> list[str]:
 def _check_parked(ledger: Ledger, last: int) -> list[str]:
     """Check that no parked outcome is lost, or should not wait any more."""
     waiting, there = ledger.parking_counts().waiting, ledger.value("SELECT count(*) FROM parked")
-    problems = [] if waiting == there else [f"{waiting} outcomes are parked, {there} of them are there"]
+    problems = [] if waiting == there else [f"{waiting} outcomes were parked, but {there} of them are there"]
     for (id,) in ledger.rows("SELECT id FROM parked JOIN queries USING (id)"):
-        problems.append(f"an outcome of {id!r} is parked, and its query has come")
+        problems.append(f"an outcome of {id!r} is parked, although its query has come")
     for id, since in ledger.rows("SELECT id, since FROM parked WHERE since > ?", (last,)):
-        problems.append(f"an outcome of {id!r} was parked behind event {since}, the log ends with {last}")
+        problems.append(f"an outcome of {id!r} was parked after event {since}, but the log ends with {last}")
     return problems
 
 
@@ -153,16 +154,16 @@ def _check_by_replay(ledger: Ledger, problems: list[str], progress: Progress) ->
             book.early = early
         progress(events, total)
     if events < total:
-        problems.append(f"{total - events} closings belong to no query of the log")
+        problems.append(f"{total - events} outcomes or withdrawals belong to no query of the log")
     if book.early != ledger.early() and not problems:
         counted = f"it counts {ledger.early()} outcomes with a time before their query's"
-        problems.append(f"{counted}, its events have {book.early}")
+        problems.append(f"{counted}, but its events have {book.early}")
     return events, known
 
 
 ARCHIVE_CHECKS = {
-    "the ids that it knows are not those": "SELECT 1 FROM archive.queries WHERE number NOT IN (SELECT number"
-    " FROM main.queries) AND hash_of_id(id) NOT IN (SELECT hash FROM main.archived)",
+    "the ids that it knows to be archived are not those": "SELECT 1 FROM archive.queries WHERE number"
+    " NOT IN (SELECT number FROM main.queries) AND hash_of_id(id) NOT IN (SELECT hash FROM main.archived)",
     "it goes on from other states than those": "SELECT key, state FROM main.checkpoints"
     " EXCEPT SELECT key, state FROM archive.states",
     "it lacks states": "SELECT key FROM archive.states EXCEPT SELECT key FROM main.checkpoints",
@@ -271,7 +272,7 @@ def _integrity(ledger: Ledger, facts: Facts, findings: list[LedgerFinding]) -> N
     for archive in archives_of(ledger):
         if os.path.exists(archive.path) and digest_of(Path(archive.path)) != archive.digest:
             wrong = f"{archive.path}: the archive is not as it was made"
-            findings.append(LedgerFinding(wrong, "restore a backup of it"))
+            findings.append(LedgerFinding(wrong, "restore a backup of the archive"))
 
 
 BATCH = 4096
@@ -317,11 +318,12 @@ class Repaired(Struct, frozen=True):
 
 
 def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
-    """Play the readable events of a damaged ledger into a new one; the damaged file is left as it is.
+    """Play the readable events of the damaged ledger `path` into a new one, `into`.
 
-    From `path` to `into`, which gets its name when it is complete. States and indexes are made anew, so
-    damage to them costs nothing; so are sums, after they were compared. Raises LedgerError if the
-    configuration is damaged, or if there is no room, ValueError if `into` exists.
+    The damaged file stays as it is. The new file gets its name when it is complete. States, indexes and
+    checksums are made anew, so damage to them costs nothing. Returns a `Repaired`, which says what is lost.
+    Raises LedgerError if the configuration is damaged or if there is no room, and ValueError if `into`
+    exists.
     """
     source, target = Path(path), Path(into)
     check_target(target, source)
@@ -353,7 +355,9 @@ def _copy_archived(ledger: Ledger, into: Path) -> int:
         with ledger.content_errors():
             start = ledger.checkpoint()
             if not 0 < start < schema.LARGEST_NUMBER // 2:
-                raise ValueError(f"its last archive cannot end with number {start}. {REPAIR_ADVICE}")
+                raise ValueError(
+                    f"its last archive ends with event {start}, which cannot be. {REPAIR_ADVICE}"
+                )
             book = Book(config_of(ledger))
             with new_tables(into, ledger.about("config"), start) as new:
                 for table, condition in KEPT_OF_ARCHIVES.items():
@@ -368,7 +372,9 @@ def _copy_archived(ledger: Ledger, into: Path) -> int:
                     schema.write_states(new, [(number, start, book.keys[name].written(), data)])
             return start
     except LedgerError as error:
-        raise LedgerError(f"{error}; what a ledger keeps of its archives cannot be made anew") from error
+        raise LedgerError(
+            f"{error}. What a ledger keeps of its archives cannot be repaired. {BACKUP}"
+        ) from error
 
 
 def _replayed(ledger: Ledger, target: Path, start: int) -> Repaired:
@@ -409,10 +415,10 @@ def _keep_parked(ledger: Ledger, target: Path, lost: list[str], doubtful: list[s
             try:
                 outcome.outcome()
             except ValueError as error:
-                lost.append(f"the parked outcome of {outcome.id!r} makes no sense: {error}")
+                lost.append(f"the parked outcome of {outcome.id!r} cannot be read: {error}")
                 continue
             if outcome.id in asked:
-                lost.append(f"an outcome of {outcome.id!r} is parked, and its query has come")
+                lost.append(f"an outcome of {outcome.id!r} is parked, although its query has come")
             else:
                 kept.append(outcome._replace(since=min(outcome.since, last)))
         counts.waiting = len(kept)
@@ -461,7 +467,7 @@ def _salvage(
             try:
                 log.append(schema.logged(row))
             except (ValueError, TypeError) as error:
-                lost.append(f"event {number}, of {id!r}, makes no sense: {error}")
+                lost.append(f"event {number}, of {id!r}, cannot be read: {error}")
     lost += _missing(ledger, [row[0] for row in rows], start)
     return log, names
 

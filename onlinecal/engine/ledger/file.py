@@ -48,8 +48,12 @@ ADVICE_BY_CODE = {
     " again",
     CANNOT_WRITE: "cannot be opened for writing. Check the permissions of the file, of -wal and -shm beside"
     " it, and of its folder",
-    (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB): f"is damaged or no ledger. {REPAIR_ADVICE}",
-    (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED): "is held by another process",
+    (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB): "cannot be read as SQLite, the format of ledgers: it is"
+    f" another file, or a damaged one. {REPAIR_ADVICE}",
+    (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    ): "is locked by another process. Try again when that has ended",
 }
 
 
@@ -83,7 +87,7 @@ class LedgerErrors:
         elif type(error) is ValueError or (isinstance(error, ValueError) and not self.of_content):
             why = str(error)
         elif self.of_content and isinstance(error, Exception) and not isinstance(error, OSError):
-            why = f"its content makes no sense ({error!r}). {REPAIR_ADVICE}"
+            why = f"its content cannot be what was written ({error!r}). {REPAIR_ADVICE}"
         else:
             return
         raise LedgerError(f"{self.path or 'the ledger'}: {why}") from error
@@ -109,7 +113,7 @@ class WriterLock:
     def keep(self) -> None:
         """Take the lock again if its file was removed; ValueError if another process has it by now."""
         if self._descriptor is None:
-            raise ValueError("it was opened by another process, of which this one is a copy: open it anew")
+            raise ValueError("it was opened before this process was forked: open it anew in this process")
         if not is_at(self._path, self._descriptor):
             again = lock(self._path)
             os.close(self._descriptor)
@@ -195,7 +199,7 @@ def check_one_name(file: str) -> None:
     except OSError:
         return
     if stat.S_ISDIR(status.st_mode):
-        raise ValueError("this is a folder, a ledger is a file")
+        raise ValueError("this is a folder, but a ledger is a file: name the file")
     if status.st_nlink > 1:
         # whoever made it may have been killed before the name that it had until then was gone
         clear_away(Path(file))
@@ -211,13 +215,13 @@ def check_target(target: Path, source: Path, force: bool = False) -> None:
     """ValueError unless `target` may be made from a ledger; with `force` it may replace another file."""
     if target.name.endswith(RESERVED):
         ends = ", ".join(RESERVED)
-        raise ValueError(f"{target}: files whose names end in {ends} belong to a ledger; name another")
+        raise ValueError(f"{target}: names that end in {ends} are for the ledger's own files; choose another")
     if target.exists() and source.exists() and target.samefile(source):
         raise ValueError(f"{target} is {source} itself; name another file")
     if target.is_dir():
-        raise ValueError(f"{target} is a folder, not a file to make")
+        raise ValueError(f"{target} is a folder: name a new file")
     if os.path.lexists(target) and not force:
-        raise ValueError(f"{target}: there is a file already; name one that is to be made")
+        raise ValueError(f"{target} exists already: name a new file")
 
 
 @contextmanager
@@ -260,7 +264,7 @@ def name_once(part: Path, target: Path) -> None:
         else:
             os.unlink(part)
     except FileExistsError as error:
-        raise ValueError(f"{target}: there is a file already, made meanwhile; name another") from error
+        raise ValueError(f"{target} exists, made meanwhile by another process: name a new file") from error
 
 
 def clear_away(target: Path) -> None:

@@ -243,7 +243,7 @@ class Ledger:
         number = self.about(name) or 0
         if type(number) is not int:
             with self.ledger_errors():
-                raise ValueError(f"about: {name!r} must be a whole number, it is {number!r}. {REPAIR_ADVICE}")
+                raise ValueError(f"about: {name!r} must be a whole number, got {number!r}. {REPAIR_ADVICE}")
         return number
 
     def reliability(self) -> Any:
@@ -273,10 +273,10 @@ class Ledger:
         with self.ledger_errors():
             if reached > last:
                 raise ValueError(
-                    f"its states go up to event {reached}, its log ends with {last}. {REPAIR_ADVICE}"
+                    f"its states go up to event {reached}, but its log ends with {last}. {REPAIR_ADVICE}"
                 )
             if homeless:
-                raise ValueError(f"{homeless} of its states are of keys that are not there. {REPAIR_ADVICE}")
+                raise ValueError(f"{homeless} of its states belong to keys that it lacks. {REPAIR_ADVICE}")
 
     def records(
         self, condition: str, parameters: Sequence[Any], queries: str = "queries AS q"
@@ -401,7 +401,8 @@ class Ledger:
                 return schema.InputPosition(*row[:-1])
             with self.ledger_errors():
                 raise ValueError(
-                    f"how far {path!r} was answered is damaged: start without --resume, or repair the ledger"
+                    f"its note of how far {path!r} was answered is damaged: start without --resume, or "
+                    "repair the ledger"
                 )
         return None
 
@@ -413,7 +414,7 @@ class Ledger:
                 schema.check_sum("parked", row)
             parking = Parking(most, (ParkedOutcome(*row[:-1]) for row in rows), counts)
             if len(rows) != counts.waiting:
-                there = f"{counts.waiting} outcomes are parked, {len(rows)} of them are there"
+                there = f"{counts.waiting} outcomes were parked, but {len(rows)} of them are there"
                 raise ValueError(f"{there}. {REPAIR_ADVICE}")
         return parking
 

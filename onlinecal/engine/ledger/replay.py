@@ -17,7 +17,7 @@ from msgspec.json import decode, encode
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.key import Key
-from onlinecal.engine.ledger.file import LedgerError
+from onlinecal.engine.ledger.file import REPAIR_ADVICE, LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import EVENTS_READ_TOGETHER, LARGEST_NUMBER, Logged, Snapshot
 from onlinecal.engine.settings import all_settings
@@ -46,7 +46,8 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
         config = wanted or held
         if config._without_bounds() != held._without_bounds():
             raise ValueError(
-                f"{ledger.path}: the ledger was made with another configuration: {encode(held).decode()}"
+                f"{ledger.path}: config must be the one that the ledger was made with, "
+                f"{encode(held).decode()}, or be left out"
             )
         if config == held:
             return config
@@ -85,8 +86,8 @@ def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> 
     for event, *answer in zip(asked, *book.answers(entries), strict=True):
         if answer != [event.probability, event.certificate]:
             raise LedgerError(
-                f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, by the log "
-                f"it is {answer[0]!r}: the ledger was changed, or written by an onlinecal with other rules"
+                f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, but the log "
+                f"leads to {answer[0]!r}: the ledger was changed, or an onlinecal with other rules wrote it"
             )
     book.release()
 
@@ -98,7 +99,7 @@ def replay_key(book: Book, ledger: Ledger, number: int, log: list[Logged], upto:
     """
     snapshots, start = ledger.keys_numbered([number]), ledger.checkpoint()
     if not snapshots:
-        raise LedgerError(f"{ledger.path}: the name of key {number} is lost")
+        raise LedgerError(f"{ledger.path}: the name of key {number} is lost. {REPAIR_ADVICE}")
     snapshot = snapshots[0]
     # the state after the archived events, if the key had some
     first = ledger.value("SELECT state FROM checkpoints WHERE key = ?", (number,))
@@ -107,7 +108,9 @@ def replay_key(book: Book, ledger: Ledger, number: int, log: list[Logged], upto:
     held = [event for event in log if event.number <= snapshot.upto]
     lacked = log[len(held) :]
     if (first is not None and snapshot.upto < start) or (lacked and lacked[0].number <= ledger.tail()):
-        raise LedgerError(f"{ledger.path}: the state of key {snapshot.name!r} is lost, or an old one")
+        raise LedgerError(
+            f"{ledger.path}: the state of key {snapshot.name!r} is missing or out of date. {REPAIR_ADVICE}"
+        )
     replay(book, ledger, ((key, event) for event in held))
     if snapshot.state is not None and snapshot.upto <= upto:
         check_state(book, ledger, key, snapshot)
@@ -120,13 +123,13 @@ def check_state(book: Book, ledger: Ledger, key: Key, written: Snapshot) -> None
     [(_, _, summary, state)] = book.rows_of([key], written.upto)
     if state != written.state:
         raise LedgerError(
-            f"{ledger.path}: the state of key {written.name!r} is not what its events up to number "
-            f"{written.upto} come to"
+            f"{ledger.path}: the state of key {written.name!r} is not the one that its events up to number "
+            f"{written.upto} lead to. {REPAIR_ADVICE}"
         )
     [(*written_beside,)] = ledger.rows("SELECT * FROM states WHERE key = ?", (written.number,))
     for name, figure in zip(SUMMARY_COLUMNS, written_beside[2:8], strict=True):
         if figure != getattr(summary, name):
             raise LedgerError(
-                f"{ledger.path}: the ledger says of key {written.name!r} that its {name} is {figure}; its "
-                f"events come to {getattr(summary, name)}"
+                f"{ledger.path}: the {name} of key {written.name!r} is {figure} in the ledger, but its "
+                f"events lead to {getattr(summary, name)}. {REPAIR_ADVICE}"
             )

@@ -219,7 +219,9 @@ NEXT_FORECASTS = "q.number > ? AND q.number <= ? ORDER BY q.number LIMIT ?"
 def export_ledger(
     path: str | Path, into: str | Path, *, force: bool = False, progress: Progress = no_progress
 ) -> int:
-    """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the order asked; how many.
+    """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the order of the queries.
+
+    Returns how many forecasts were written.
 
     Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes
     `hint_of_classes` and `probability_of_classes`, lists of (label, probability); `status` ("open",

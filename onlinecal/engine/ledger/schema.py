@@ -145,8 +145,8 @@ def check(connection: sqlite3.Connection, damaged: bool = False) -> None:
     application, version = marks_of(connection)
     if application != APPLICATION:
         raise ValueError(
-            "this is a SQLite file, but not a ledger of this onlinecal; a ledger of an older one is read with"
-            " the version that wrote it"
+            "this is a SQLite file, but not a ledger of this onlinecal. Name another file; a ledger of an"
+            " older onlinecal is read with the version that wrote it"
         )
     check_format("the ledger", version)
     if not damaged and not our_definitions() <= definitions(connection):
@@ -402,7 +402,7 @@ def check_sum(table: str, row: tuple[Any, ...], start: int = 0, end: int = -1) -
 
 def in_words(table: str, name: Any) -> str:
     """That a row is damaged, which is given by the first of its values."""
-    return f"{table}: the row of {name!r} is not as it was written"
+    return f"table {table}: the row of {name!r} is not as it was written"
 
 
 SUMMED = (
@@ -422,7 +422,9 @@ def damaged_rows(connection: sqlite3.Connection, tables: Iterable[str] = SUMMED)
         damaged = [row[0] for row in rows if not is_sound(row)]
         sentences += [in_words(table, name) for name in damaged[:MOST_NAMED]]
         if damaged[MOST_NAMED:]:
-            sentences.append(f"{table}: nor are {len(damaged) - MOST_NAMED} more rows")
+            sentences.append(
+                f"table {table}: {len(damaged) - MOST_NAMED} more rows are not as they were written"
+            )
     return sentences
 
 

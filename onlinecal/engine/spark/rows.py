@@ -107,7 +107,9 @@ def check_events(events: DataFrame) -> None:
         if isinstance(kind, MapType):
             is_right &= isinstance(kind.keyType, StringType) and isinstance(kind.valueType, NumericType)
         if not is_right:
-            raise ValueError(f"column {name!r} must be like in {EVENTS!r}, got {kind.simpleString()}")
+            raise ValueError(
+                f"column {name!r} must have the type that it has in {EVENTS!r}, got {kind.simpleString()}"
+            )
 
 
 def line_of(events: DataFrame, key: Column) -> Column:

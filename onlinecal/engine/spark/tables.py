@@ -105,7 +105,9 @@ def distances(
     check_columns(table, names, "by")
     for name in names:
         if name in MEASURES:
-            raise ValueError(f"by must not name {name!r}: the answer has a column of that name")
+            raise ValueError(
+                f"by must not name {name!r}: the answer has a column of that name, so rename yours"
+            )
     # a history of one round, for the sake of its checks on the options
     calibration_distance_from_counts([0.5], [1], [0], budget=budget, rtol=rtol)
     keys = [f"key{i}" for i in range(len(names))]

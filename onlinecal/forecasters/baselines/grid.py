@@ -134,9 +134,9 @@ class GridBaseline(Baseline):
         return new_memory(np.arange(m + 1) / m)
 
     def expected_ece(self, rounds: int) -> float:
-        """A bound on the expected ECE while the draws are hidden, a sum over rounds.
+        """A bound on the expected ECE after T = `rounds` rounds with hidden draws, a sum over rounds.
 
-        It is T/(2m) + sqrt((m + 1) T) unless a class says otherwise.
+        It is T/(2m) + sqrt((m + 1) T), with m the number of cells of the grid.
         """
         m = self.n_points - 1
         return rounds / (2 * m) + math.sqrt((m + 1) * rounds)
@@ -202,7 +202,11 @@ class FosterHartForecaster(GridBaseline):
     places = (LAST_PLACE,)
 
     def expected_ece(self, rounds: int) -> float:
-        """T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))), the logarithm being 0 if T is less than m + 1."""
+        """A bound on the expected ECE after T = `rounds` rounds with hidden draws, a sum over rounds.
+
+        It is T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))), with m the number of cells of the grid. The
+        logarithm is 0 if T is less than m + 1.
+        """
         m = self.n_points - 1
         logarithm = math.log(max(1.0, rounds / (m + 1)))
         return rounds / (2 * m) + math.sqrt((m + 1) * rounds * (1.0 + logarithm))
@@ -235,7 +239,10 @@ class PowerOfTwoChoices(GridBaseline):
         return new_memory(np.arange(m + 1) / m, peeks=True)
 
     def expected_ece(self, rounds: int) -> float:
-        """The same as `promise`, since nothing is drawn."""
+        """T/(2m) + m + 1, a bound on the ECE of the answers to T = `rounds` outcomes, a sum over rounds.
+
+        Nothing is drawn, so it holds always, with m the number of cells of the grid.
+        """
         return self._promise(rounds)
 
     def _promise(self, rounds: int) -> float:
@@ -353,7 +360,10 @@ class FosterVohraForecaster(GridBaseline):
     places = (LAST_PLACE,)
 
     def expected_ece(self, rounds: int) -> float:
-        """T/(2m) + sqrt(m + 1) T^(3/4), a bound on the expected ECE while the draws are hidden, a sum."""
+        """A bound on the expected ECE after T = `rounds` rounds with hidden draws, a sum over rounds.
+
+        It is T/(2m) + sqrt(m + 1) T^(3/4), with m the number of cells of the grid.
+        """
         m = self.n_points - 1
         return rounds / (2 * m) + math.sqrt(m + 1) * rounds**0.75
 
@@ -409,7 +419,11 @@ class LinearOptimisationForecaster(GridBaseline):
         return new_memory(np.arange(m + 1) / m, [math.sqrt((m + 1) / self.horizon)], own=m + 1)
 
     def expected_ece(self, rounds: int) -> float:
-        """t/(2m) + sqrt((m + 1) T) (1 + t/T)/2 after t rounds: the step size is made for the horizon T."""
+        """A bound on the expected ECE after t = `rounds` rounds with hidden draws, a sum over rounds.
+
+        It is t/(2m) + sqrt((m + 1) T) (1 + t/T)/2, with m the number of cells of the grid and T the horizon,
+        for which the step size is made.
+        """
         m = self.n_points - 1
         return rounds / (2 * m) + math.sqrt((m + 1) * self.horizon) * (1.0 + rounds / self.horizon) / 2.0
 

@@ -63,5 +63,6 @@ def check_cells(rounds: Iterable[tuple[Any, Any]], memory: Ints) -> None:
         is_forecast = type(forecast) is float and 0.0 <= forecast <= 1.0
         if not (fits and is_forecast and grid.is_cell(memory, lower, step)):
             raise ValueError(
-                f"the forecast {forecast!r} in the cell {(lower, step)!r} cannot be that of any run"
+                f"the forecast {forecast!r} in the cell {(lower, step)!r} cannot be that of any run: it was "
+                "changed; load another copy of it"
             )

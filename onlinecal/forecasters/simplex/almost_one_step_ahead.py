@@ -152,7 +152,9 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
             window = check_count(window, "window", most=MOST_WINDOW)
         known = () if labels is None else check_labels(labels, "labels")
         if labels is not None and n_classes not in (None, len(known)):
-            raise ValueError(f"n_classes={n_classes} does not go with {len(known)} labels")
+            raise ValueError(
+                f"n_classes must be {len(known)}, the number of labels, or None, got {n_classes}"
+            )
         known = known or tuple(range(n_classes or 0))
         check_slack(slack, len(known))
         if window is not None and not known:
@@ -217,7 +219,9 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
             check_expected(self.hints, "hint")
         guide = NO_HINT_VECTOR if empty else hint_of(hint, run.numbers)
         if len(self._open) >= run.most_open:
-            raise ValueError(f"{len(self._open)} forecasts are open already; settle some before the next")
+            raise ValueError(
+                f"{len(self._open)} forecasts are open, as many as may be: settle some before the next"
+            )
         run.note_late(len(self._open))
         cell, vector = run.announce(guide)
         wished = None if empty else tuple(guide.tolist())

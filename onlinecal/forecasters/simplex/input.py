@@ -94,7 +94,7 @@ def classes_of(
         raise ValueError(f"{name} must be a flat sequence of class labels, got {shown(outcomes)}")
     labels = objects_of(outcomes, name)
     if not labels:
-        raise ValueError(f"{name} is empty")
+        raise ValueError(f"{name} is empty: give at least one")
     try:
         distinct = list(dict.fromkeys(labels))
     except TypeError:

@@ -417,7 +417,7 @@ class SimplexRun(Restored):
         memories.check_bears(self.memory, self.changing, 1 + len(labels))
         if len(self.numbers) + len(labels) > MOST_CLASSES:
             raise ValueError(
-                f"{labels[-1]!r} is one class more than the {MOST_CLASSES} that can be told apart"
+                f"labels must be of at most {MOST_CLASSES} classes, got {labels[-1]!r} as one more"
             )
         if labels:
             self.check_bears_classes(len(self.numbers) + len(labels))

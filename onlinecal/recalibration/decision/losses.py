@@ -136,15 +136,24 @@ class LossTable:
             object.__setattr__(self, name, names)
 
     def decide(self, probabilities: ArrayLike) -> Ints:
-        """The Bayes decision for each row of probabilities (n, C): action numbers, shape (n,)."""
+        """The action with the least expected loss for each row of probabilities, shape (n, C).
+
+        Returns action numbers, shape (n,). Raises ValueError for bad probabilities.
+        """
         return bayes_decisions(probabilities, self.values)
 
     def losses(self, probabilities: ArrayLike, labels: ArrayLike) -> DecisionLosses:
-        """Average loss of these decisions, predicted and true, each of shape (1,)."""
+        """The average loss of these decisions over rows, predicted and true, each of shape (1,).
+
+        Arguments and errors are those of `decision_losses`.
+        """
         return decision_losses(probabilities, labels, self.values)
 
     def gap(self, probabilities: ArrayLike, labels: ArrayLike) -> float:
-        """How far predicted and true loss differ, relative to the loss; see `decision_loss_gap`."""
+        """How far the predicted and the true average loss differ, relative to the size of the loss.
+
+        Arguments and errors are those of `decision_loss_gap`.
+        """
         return float(decision_loss_gap(probabilities, labels, self.values)[0])
 
     def write_csv(self, path: str | Path) -> None:

@@ -77,7 +77,7 @@ def to_arrays(model: DecisionRecalibrator) -> dict[str, np.ndarray]:
     """
     classes = np.asarray(model.classes_)
     if classes.dtype.kind not in PLAIN_KINDS:
-        raise ValueError(f"classes must be plain numbers or texts to be saved, got {classes[0]!r}")
+        raise ValueError(f"classes must be numbers or texts to be saved, got {classes[0]!r}")
     rounds, none = model.rounds_, np.zeros((0, model.n_features_in_))
     parameters = {**model.get_params(), "classes": model.classes is not None}
     described = {"parameters": parameters, "numbers": {name: getattr(model, name) for name in SAVED_NUMBERS}}

@@ -248,7 +248,7 @@ def named_predicates(predicates: Predicates) -> dict[str, Predicate]:
         if not callable(predicate):
             raise ValueError(f"predicates must be functions, got {predicate!r} for {name!r}")
     if not predicates:
-        raise ValueError("predicates is empty")
+        raise ValueError("predicates is empty: give at least one function, or leave it out")
     return {str(name): predicate for name, predicate in predicates.items()}
 
 

@@ -443,12 +443,19 @@ class GroupRecalibrator(BaseEstimator):
         return self.start_(self._inside(forecasts), self._limit), members
 
     def members(self, groups: Any, n_rows: int) -> NDArray[np.bool_]:
-        """Which groups each of `n_rows` rows is in, shape (n, G); errors are as in `predict_proba`."""
+        """Which of the G groups each of `n_rows` rows is in: booleans, shape (n_rows, G).
+
+        `groups` are as in `fit`. Raises ValueError for bad groups, and NotFittedError before `fit`.
+        """
         check_is_fitted(self, "history_")
         return self._maker.transform(groups, n_rows)
 
     def report(self, X: ArrayLike, y: ArrayLike, groups: Any) -> GroupRepair:
-        """Group by group, how calibrated probabilities X are, before and after recalibration."""
+        """How calibrated the probabilities X are inside each group, before and after recalibration.
+
+        X, y and groups are as in `fit`. Returns a `GroupRepair`, whose errors are averages over rows. Raises
+        ValueError for bad X, y or groups, and NotFittedError before `fit`.
+        """
         started, members = self._started(X, groups)
         m = self.n_levels_ or (REPORT_LEVELS if self.target == "means" else None)
         after = self._patched(started, members)

@@ -116,7 +116,8 @@ class Growing(Proven):
             if wrong.any():
                 named = rows.named(int(place[wrong.argmax()]))
                 raise ValueError(
-                    f"the {what} of {named} is not what it was: a column that goes on keeps its earlier rows"
+                    f"the {what} of {named} must be what it was before, since a column that goes on keeps "
+                    "its earlier rows: give it unchanged, or begin a new column"
                 )
         return before[rows.gaps[place] & ~np.isnan(came)], np.flatnonzero(places < 0)
 

@@ -40,7 +40,9 @@ class ProvenReport(Shown):
         As of `RecalibratedStream.decision_certificate`.
         """
         if self.norm != OF_ONE:
-            raise ValueError(f"decision_certificate is for one column, got a certificate {self.norm}")
+            raise ValueError(
+                f"decision_certificate needs a column of probabilities, got a certificate {self.norm}"
+            )
         return decision_bound(self.certificate / (max(self.n_rounds, 1) if normalize else 1), width)
 
     def __str__(self) -> str:

@@ -133,9 +133,9 @@ class Rows:
         gaps, waits = self.gaps.copy(), self.settling.waits
         for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
             if not gaps[row]:
-                same = "told again" if number == self.numbers[row] else "told otherwise"
+                same = "the same" if number == self.numbers[row] else "another one"
                 raise ValueError(
-                    f"outcomes must be of rows that have none, but that of {self.named(row)} is {same}"
+                    f"outcomes must be of rows that have none, but {self.named(row)} has {same} already"
                 )
             if not waits[row]:
                 raise ValueError(
@@ -171,8 +171,8 @@ class Rows:
         if len(early):
             row = int(early[0])
             raise ValueError(
-                "settled_at must not be before forecasts that were made without the outcome, but "
-                f"{self.named(int(known[row]))} would have known that of {self.named(row)}"
+                "settled_at must not be before forecasts that were made without the outcome, but the "
+                f"forecast of {self.named(int(known[row]))} would have known the outcome of {self.named(row)}"
             )
 
     def followed_by(self, new: Rows) -> Rows:
@@ -184,15 +184,15 @@ class Rows:
             ("ids", self.ids, new.ids),
         ):
             if (own is None) != (other is None):
-                has = "not" if own is None else "also"
-                raise ValueError(f"{name} must {has} be given for these rows, as for those before them")
+                has = "left out" if own is None else "given"
+                raise ValueError(f"{name} must be {has} for these rows, as for those before them")
         due = ours.due
         if due is not None and not is_span(due):
             if theirs.due is None:
                 raise ValueError("due must have a time for each of these rows, as for those before them")
             due = joined(due, theirs.due)
         elif theirs.due is not None:
-            raise ValueError("due must not be given for these rows: it is what it was for those before them")
+            raise ValueError("due must be left out for these rows: the span of the rows before them holds on")
         made = None if ours.made is None or theirs.made is None else joined(ours.made, theirs.made)
         missing = np.concatenate([self.gaps, new.gaps])
         whole = replace(

@@ -65,8 +65,8 @@ def check_settings(
         check_count(window, "window", most=MOST_WINDOW)
         if strategy == Simplex.name and not declared:
             raise ValueError(
-                f"window={window} goes with strategy 'simplex' only if classes has all labels: where labels "
-                "are discovered it keeps no windows"
+                f"window={window} with strategy 'simplex' needs classes=[...] with all labels: where labels "
+                "are discovered, it keeps no windows"
             )
     return declared
 

@@ -124,7 +124,7 @@ class Projection(Restored):
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability, NaN counts as 1/2; its ticket stays until the next."""
         if type(raw) is not float and not isinstance(raw, Real):
-            raise ValueError(f"classifier must answer with probabilities, got {raw!r} for one")
+            raise ValueError(f"classifier must answer with numbers as probabilities, got {raw!r}")
         if self._has_buckets:
             self._hint = ALONE.hint_of(self._state, raw)
             self._table = self.tables[self._bucket_of(self._hint)]

@@ -52,15 +52,15 @@ def test_the_last_word_goes_on_and_blocks_too_small_for_the_horizon_are_left_out
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("3x1 2y0", "written share x word, like 3x01, got '2y0'"),
+        ("3x1 2y0", "a share, an x and a word, as in 3x01, got '2y0'"),
         ("0x1", "share must be a whole number of at least 1, got 0"),
         ("1000001x1", "share must be at most 1000000, got 1000001"),
         *(
             (f"3x{word}", f"word must have 1 to 24 letters 0 and 1, got '{word}'")
             for word in ("2", "01" * 13)
         ),
-        ("1x0 " * 1001, "a genome has 1 to 1000 blocks, got 1001"),
-        ("", "a genome has 1 to 1000 blocks, got 0"),
+        ("1x0 " * 1001, "a genome must have 1 to 1000 blocks, got 1001"),
+        ("", "a genome must have 1 to 1000 blocks, got 0"),
     ],
 )
 def test_a_bad_genome_is_refused_by_its_block(text, message):

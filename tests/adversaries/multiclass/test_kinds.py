@@ -81,7 +81,7 @@ def test_the_greedy_one_takes_the_largest_rise_and_breaks_ties_evenly():
         ("weights:shares=[0,0,0]", 3, 9, "not all 0|at least 0"),
         ("dirichlet-drift", 3, None, r"needs a horizon, .* \(or spacing=...\)"),
         ("boundary-hugger:first=3", 3, 9, "first must be a class from 0 to 2, got 3"),
-        ("river:name=ImageSegments", 3, 9, "ImageSegments has 7 classes, more than n_classes, 3"),
+        ("river:name=ImageSegments", 3, 9, "n_classes must be at least 7, the classes of .*, got 3"),
     ],
 )
 def test_wrong_requests_are_refused(spec, k, horizon, message):
@@ -93,7 +93,7 @@ def test_recorded_labels_are_played_once_and_in_order():
     stream = replay_labels([2, 0, 1], hints=[[0.2, 0.2, 0.6], [1, 0, 0], [0.3, 0.3, 0.4]])
     adversary = stream.adversary()
     assert [adversary.outcome() for _ in range(3)] == [2, 0, 1]
-    with pytest.raises(ValueError, match="labels is over: it has 3 outcomes"):
+    with pytest.raises(ValueError, match="labels is over: all of its 3 outcomes"):
         adversary.outcome()
     assert replay_labels([0, 0]).n_classes == 2
     segments = replay_river_labels("ImageSegments")

@@ -111,7 +111,7 @@ def test_a_stream_ends():
     adversary = replay_sequence([1, 0]).adversary()
     assert [adversary.outcome(), adversary.outcome()] == [1, 0]
     for _ in range(2):
-        with pytest.raises(ValueError, match="sequence is over: it has 2 outcomes"):
+        with pytest.raises(ValueError, match="sequence is over: all of its 2 outcomes"):
             adversary.outcome()
         assert adversary.n_rounds == 2
     with pytest.raises(ValueError, match=r"T must be at most 2, .* got 3"):
@@ -134,7 +134,7 @@ def test_a_shorter_horizon_plays_the_first_rounds_a_longer_one_is_refused(spec, 
     adversary = create(spec, horizon=70)
     assert adversary.rounds == 70
     assert adversary.outcomes().tolist() == create(spec).outcomes(70).tolist()
-    with pytest.raises(ValueError, match=f"has only {rounds} rounds, fewer than the horizon of {rounds + 1}"):
+    with pytest.raises(ValueError, match=f"has only {rounds} rounds: .* got {rounds + 1}"):
         create(spec, horizon=rounds + 1)
 
 
@@ -154,7 +154,7 @@ def test_any_path_and_column_has_one_way_to_be_written(tmp_path, monkeypatch, na
 @pytest.mark.parametrize(
     "spec, message",
     [
-        ("mixture:first=file", "file needs path: file:path=..."),
+        ("mixture:first=file", "file needs path: write file:path=..."),
         ("file:path=[]", "file: path must be a text, got ''"),
         ("river:name=Fishing", "did you mean 'Phishing'"),
         (f"file:path=[{RECORDED}],outcome=won,forecast=p", "has no column 'p'"),

@@ -265,7 +265,9 @@ def test_rows_of_one_patient_stay_together(visits, share):
     assert split.together.tolist() == [row // 9 for row in range(90)]
     if share == "time:0.3":
         assert fit.tolist() == list(range(63))
-    with pytest.raises(ValueError, match="row 50 is tested, and has the patient of a fitted row"):
+    with pytest.raises(
+        ValueError, match="row 50 is to be tested, but a row to be fitted has the same patient"
+    ):
         read_split(frame, Request(visits, split="part", together="patient"))
 
 

@@ -129,8 +129,8 @@ def test_loss_tables_are_put_in_the_order_of_the_classes(tmp_path):
         table = read_losses(path, classes)
         assert (table.classes, table.values.tolist()) == (named, values)
     for classes, words in (
-        (("0", "1", "2"), "has losses for the classes dog, cat, there are 0, 1, 2"),
-        (("cat", "owl"), "has losses for the classes dog, cat, there are cat, owl"),
+        (("0", "1", "2"), "must have losses for the classes 0, 1, 2, but it has the classes dog, cat"),
+        (("cat", "owl"), "must have losses for the classes cat, owl, but it has the classes dog, cat"),
     ):
         with pytest.raises(ValueError, match=words):
             read_losses(path, classes)

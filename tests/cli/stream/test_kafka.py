@@ -292,7 +292,7 @@ def test_what_is_deleted_while_it_is_read_ends_it_in_words(cluster, topics):
     cluster.send(events, [b"1"])
     with Reader(cluster.address, events, {}) as reader:
         reader._consumer.assign([kafka.TopicPartition(events, 0, 70)])
-        with pytest.raises(OSError, match=f"partition 0 of topic '{events}' has nothing any more"):
+        with pytest.raises(OSError, match=f"partition 0 of topic '{events}' no longer has the offset"):
             # it waits for a while at a time
             list(iter(partial(reader.take, 10), None))
 

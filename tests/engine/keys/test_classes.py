@@ -42,7 +42,7 @@ def test_a_label_that_reads_like_a_soft_one_is_a_label(tmp_path):
     damage = "UPDATE closings SET value = x'7B22' WHERE typeof(value) = 'blob'"
     changed(tmp_path / "ledger", damage, with_sums=True)
     repaired = repair_ledger(tmp_path / "ledger", tmp_path / "again")
-    assert ["makes no sense" in one for one in repaired.lost] == [True]
+    assert ["cannot be read" in one for one in repaired.lost] == [True]
 
 
 CONFIG = EngineConfig(
@@ -75,7 +75,7 @@ CONFIG = EngineConfig(
         ("sky", {7: 1.0}, "the labels of value must be a class label, a text"),
         ("sky", [0.5, 0.5, 0.0], "a class label or an object of the classes' probabilities, got [0.5, 0.5,"),
         ("binary", {"0": 0.5, "1": 0.5}, "value must be"),
-        ("lp", {"a": 1.0}, "kind 'lp', whose errors speak of labels (kind 'simplex' takes soft ones)"),
+        ("lp", {"a": 1.0}, "kind 'lp', got {'a': 1.0}: soft labels go with kind 'simplex'"),
         ("fine", {"a": 0.5, "b": 0.5}, "too fine for soft labels over 26 classes"),
     ],
 )
@@ -136,7 +136,10 @@ def test_more_classes_than_a_key_may_discover_are_refused_by_name(kind):
         )
     assert [type(one) for one in told] == [Forecast, Rejected, Rejected, Settled]
     assert told[1].detail.endswith("are 4 classes, more than the 3 that a key may discover (most_classes)")
-    assert told[2].detail == "hint has 4 labels, more than the 3 that a key may discover (most_classes)"
+    assert (
+        told[2].detail
+        == "hint must have fewer labels, got 4, more than the 3 that a key may discover (most_classes)"
+    )
 
 
 def test_a_refusal_of_many_labels_does_not_look_at_them():
@@ -144,7 +147,7 @@ def test_a_refusal_of_many_labels_does_not_look_at_them():
     value = dict.fromkeys(range(10**6), 1.0)
     kind = OneKey(KeyConfig(kind="simplex")).key.settings.kind
     begin = time.process_time()
-    with pytest.raises(ValueError, match="value has 1,000,000 labels, more than the 100 that a key may"):
+    with pytest.raises(ValueError, match="value must have fewer labels, got 1,000,000, more than the 100"):
         kind.outcome_of(value)
     assert time.process_time() - begin < 0.01
 

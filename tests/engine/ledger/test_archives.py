@@ -150,7 +150,7 @@ def test_an_archive_that_was_changed_is_told_by_the_digest_in_the_ledger(moved, 
     archives[which].write_bytes(data)
     assert check_ledger(path).problems == []
     [problem] = check_ledger(path, archives=archives).problems
-    assert problem == f"{archives[which]}: this is no archive of {path}, or it was changed"
+    assert problem == f"{archives[which]} is not the archive of {path}, or it was changed"
 
 
 DAMAGE = [
@@ -220,7 +220,7 @@ def test_damage_beside_archives_is_said_in_words(moved, folder, name, statement,
 def test_an_archive_is_made_beside_a_writer_and_moved_when_there_is_none(ledger, folder, sound):
     into, before = folder / "new.archive", tables_of(ledger)
     with Engine(ledger, **SMALL) as engine:
-        with raises_for(ledger, "the archive .* is made, the same command finishes"):
+        with raises_for(ledger, "The archive .* is complete; give the same command again"):
             archive_ledger(ledger, into, keep=100)
         assert tables_of(ledger) == before
         engine.query("late", "plain/0")
@@ -231,7 +231,7 @@ def test_an_archive_is_made_beside_a_writer_and_moved_when_there_is_none(ledger,
     for work in (Engine, lambda path: archive_ledger(path, folder / "other.archive", keep=0)):
         with raises_for(into, "archive, which is only read"):
             work(into)
-    with raises_for(sound, "there is a file already"):
+    with raises_for(sound, "exists and is not an archive"):
         archive_ledger(ledger, sound, keep=0)
 
 
@@ -246,7 +246,7 @@ def test_what_is_older_than_a_time_and_what_cannot_be_asked(ledger, folder):
     given = ["--ledger", ledger, "--into", folder / "b", "--before", "inf"]
     assert_refused(command(folder, "stream", "archive", *given), "--before", "inf")
     feed(folder / "timeless.db", [b'{"type": "query", "id": "a", "key": "plain/0"}'])
-    with pytest.raises(ValueError, match="no event has a time"):
+    with pytest.raises(ValueError, match="needs events with times, but none has one"):
         archive_ledger(folder / "timeless.db", folder / "b", before=0.0)
 
 

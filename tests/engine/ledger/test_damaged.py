@@ -147,7 +147,7 @@ def tried(ledger, into):
     return problems, found
 
 
-BESIDE = "that its {} is 77(.0)?; its events come to"
+BESIDE = "the {} of key .* is 77(.0)? in the ledger, but its events lead to"
 
 CHANGED = [
     ("UPDATE states SET state = substr(state, 2)", ""),
@@ -162,8 +162,8 @@ CHANGED = [
     ("UPDATE closings SET value = x'00'", ""),
     ("UPDATE closings SET query = query + 1000000", "rows of closings refer to queries"),
     ("INSERT INTO closings VALUES (1000000, 999999, 1, NULL, 0)", "1 rows of closings refer to queries"),
-    ("UPDATE states SET number = number + 1000 WHERE key = 3", "its states go up to event 1[0-9]+, its log"),
-    ("UPDATE about SET value = 1000000 WHERE name = 'tail'", "its states go up to event 1000000, its log"),
+    ("UPDATE states SET number = number + 1000 WHERE key = 3", "its states go up to event 1[0-9]+, but"),
+    ("UPDATE about SET value = 1000000 WHERE name = 'tail'", "its states go up to event 1000000, but"),
     ("UPDATE about SET value = value + 1 WHERE name = 'early'", "outcomes with a time before their query's"),
     ("DELETE FROM queries WHERE number % 3 = 0", ""),
     ("DELETE FROM closings WHERE number % 3 = 0", ""),

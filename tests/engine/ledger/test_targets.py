@@ -43,13 +43,13 @@ def test_a_ledger_what_belongs_to_one_and_other_files_stay(folder, ledger, make)
         (ledger, ledger, "itself; name another file"),
         (ledger, link, "itself; name another file"),
         (link, ledger, "itself; name another file"),
-        (ledger, other, "there is a file already"),
+        (ledger, other, "exists"),
         (ledger, folder, "is a folder"),
         (ledger, folder / "nowhere" / "new", "cannot be written here"),
-        (ledger, folder / "other.db-wal", "belong to a ledger; name another"),
-        (ledger, folder / "other.db-shm", "belong to a ledger; name another"),
-        (ledger, folder / "other.db-journal", "belong to a ledger; name another"),
-        (ledger, folder / "other.db-lock", "belong to a ledger; name another"),
+        (ledger, folder / "other.db-wal", "are for the ledger's own files; choose another"),
+        (ledger, folder / "other.db-shm", "are for the ledger's own files; choose another"),
+        (ledger, folder / "other.db-journal", "are for the ledger's own files; choose another"),
+        (ledger, folder / "other.db-lock", "are for the ledger's own files; choose another"),
     ):
         with pytest.raises((ValueError, LedgerError), match=words):
             make(path, into)
@@ -66,7 +66,7 @@ def test_the_verb_exports_over_a_file_only_if_told_to(folder, ledger):
     into = folder / "table.parquet"
     into.write_text("mine")
     named = ["stream", "export", "--ledger", ledger, "--into"]
-    assert "there is a file already" in commands.refused(*named, into)
+    assert "exists already: name a new file" in commands.refused(*named, into)
     assert into.read_text() == "mine"
     commands.run(*named, into, "--force")
     assert pl.read_parquet(into).height
@@ -94,7 +94,7 @@ def test_results_are_not_written_over_what_they_are_of(tmp_path, verb):
     table = pl.DataFrame({"forecast": [0.1, 0.9] * 50, "other": [0.2, 0.8] * 50, "outcome": [0, 1] * 50})
     table.write_csv(file) if file.suffix == ".csv" else table.write_parquet(file)
     before = file.read_bytes()
-    assert "written over" in commands.refused(name, file, *more, "--out", tmp_path)
+    assert "could overwrite the input" in commands.refused(name, file, *more, "--out", tmp_path)
     assert file.read_bytes() == before
 
 

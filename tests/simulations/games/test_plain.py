@@ -142,7 +142,7 @@ def test_who_cannot_play_is_told_why():
         (Number(), Below(), r"Number.predict_proba_one must return probabilities by label, .* got 0.7"),
         (Frequencies(), Third(), r"Third.next must return the outcome 0 or 1, got 2 in round 0"),
         (Frequencies(), greedy, "adversary must be oblivious or adaptive .* got certificate-greedy"),
-        (FosterForecaster(horizon=9), Below(), "draw must be 'seen' if a plain adversary plays"),
+        (FosterForecaster(horizon=9), Below(), "draw must be 'seen' where a plain adversary plays"),
         (Frequencies(), two, "at most the 2 that sequence has"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -107,7 +107,7 @@ def test_an_empty_joint_guarantee_is_remarked_on_when_there_are_too_many_labels(
     model = CalibratedClassifier(Scripted(), strategy="simplex", horizon=200)
     for t, label in enumerate("ab"):
         model.learn_one({"answer": {}, "t": t}, label)
-    with pytest.warns(GuaranteeWarning, match="200 rounds of 3 classes nothing is guaranteed") as caught:
+    with pytest.warns(GuaranteeWarning, match="200 rounds of 3 classes the guarantee for all") as caught:
         model.learn_one({"answer": {}, "t": 2}, "c")
     assert [one.filename for one in caught] == [__file__]
 
