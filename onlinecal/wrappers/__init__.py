@@ -8,6 +8,7 @@ from onlinecal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from onlinecal.wrappers.calibrated_classifier import CalibratedClassifier as CalibratedClassifier
+    from onlinecal.wrappers.columns.reports import StreamReport as StreamReport
     from onlinecal.wrappers.combine import (
         CombinedForecasts as CombinedForecasts,
         CombinedReport as CombinedReport,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     )
     from onlinecal.wrappers.stream import (
         RecalibratedStream as RecalibratedStream,
-        StreamReport as StreamReport,
         recalibrate_stream as recalibrate_stream,
     )
 else:
