@@ -297,7 +297,7 @@ class CalibrationAlarm(Restored, base.DriftDetector):
         self._state = new_state()
 
     def update(self, p: float, y: SupportsFloat | None = None) -> None:
-        """Take up a forecast and its outcome, both in [0, 1].
+        """Take up a forecast `p` and its outcome `y`, both in [0, 1].
 
         Raises ValueError, and changes nothing, if either is no number in [0, 1], or if there is no outcome:
         models of river call their detectors without one.

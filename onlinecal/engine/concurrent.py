@@ -149,17 +149,17 @@ class AsyncEngine:
         hint: float | dict[str, float] | None = None,
         time: float | str | None = None,
     ) -> Answer:
-        """Ask for a forecast. Returns a `Forecast`, or a `Rejected` that says why there is none."""
+        """Ask for a forecast, as `Engine.query`: a `Forecast`, or a `Rejected` that says why."""
         return (await self.handle([Query(id, key, hint, time)]))[0]
 
     async def outcome(
         self, id: str | int, value: bool | int | float | str, time: float | str | None = None
     ) -> Answer:
-        """Settle a forecast. Returns a `Settled`, a `Parked` if no query has come, or a `Rejected`."""
+        """Settle a forecast, as `Engine.outcome`: a `Settled`, a `Parked` or a `Rejected`."""
         return (await self.handle([Outcome(id, value, time=time)]))[0]
 
     async def withdraw(self, id: str | int, time: float | str | None = None) -> Answer:
-        """Say that an outcome will never be known. Returns a `Withdrawn`, or a `Rejected`."""
+        """Say that the outcome of the forecast `id` will never be known: a `Withdrawn`, or a `Rejected`."""
         return (await self.handle([Withdraw(id, time=time)]))[0]
 
     async def handle(self, events: Iterable[Incoming | Rejected]) -> list[Answer]:

@@ -324,7 +324,8 @@ class Engine:
     ) -> Answer:
         """Ask for one forecast, which is on disk when this returns; for many at a time use `handle`.
 
-        Returns a `Forecast`, or a `Rejected` that says why there is none. Raises LedgerError as `handle`.
+        `id`, `key`, `hint` and `time` are those of a `Query`. Returns a `Forecast`, or a `Rejected` that says
+        why there is none. Raises LedgerError as `handle` does.
         """
         return self.handle([Query(id, key, hint, time)])[0]
 
@@ -333,8 +334,8 @@ class Engine:
     ) -> Answer:
         """Settle the forecast of this `id` by an outcome, `value`; it is on disk when this returns.
 
-        Returns a `Settled`, a `Parked` if the query has not come yet, or a `Rejected`. Raises LedgerError as
-        `handle`.
+        `value` and `time` are those of an `Outcome`. Returns a `Settled`, a `Parked` if the query has not
+        come yet, or a `Rejected`. Raises LedgerError as `handle` does.
         """
         return self.handle([Outcome(id, value, time=time)])[0]
 

@@ -55,7 +55,16 @@ class Event(Struct, tag_field="type", forbid_unknown_fields=True, frozen=True, g
 
 
 class Query(Event, tag="query", frozen=True, gc=False):
-    """Asks for a forecast. `hint`: a probability, or for several classes an object of them; None for none."""
+    """Asks for a forecast.
+
+    Attributes
+    ----------
+    id, key, time
+        The name of the forecast, the stream that it belongs to, and when it is asked for, in seconds.
+    hint
+        The probability that a model gives to outcome 1, or for several classes a dict with the probability
+        of each; None if there is none.
+    """
 
     key: str | int
     hint: float | dict[str, float] | None = None
@@ -63,9 +72,19 @@ class Query(Event, tag="query", frozen=True, gc=False):
 
 
 class Outcome(Event, tag="outcome", frozen=True, gc=False):
-    """Says what came. `value`: a number from 0 to 1, false or true, the label of a class, or a soft label.
+    """Says what came.
 
-    A soft label is an object of the classes' probabilities.
+    Attributes
+    ----------
+    id
+        The `id` of the query whose forecast this settles.
+    value
+        A number from 0 to 1, False or True, the label of a class, or a soft label: a dict with the
+        probability of each class.
+    key
+        None, or the key of the query, with which it is compared.
+    time
+        When the outcome became known, in seconds as in the query; None if that does not matter.
     """
 
     value: bool | int | float | str | dict[str, float]
@@ -74,7 +93,10 @@ class Outcome(Event, tag="outcome", frozen=True, gc=False):
 
 
 class Withdraw(Event, tag="withdraw", frozen=True, gc=False):
-    """Says that the outcome of a forecast will never be known: it is then never charged."""
+    """Says that the outcome of the forecast `id` will never be known: it is then never charged.
+
+    `key` and `time` are as of an `Outcome`.
+    """
 
     key: str | int | None = None
     time: float | str | None = None

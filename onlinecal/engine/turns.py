@@ -178,7 +178,7 @@ class KeyTurns:
             kept = _decoder.decode(data[1:])
         except msgspec.MsgspecError as error:
             raise ValueError(
-                f"the state of key {key!r} is damaged: its bytes are missing or changed"
+                f"the state of key {key!r} is damaged: its bytes are missing or changed; restore a copy of it"
             ) from error
         if kept.config != config:
             raise ValueError(

@@ -109,7 +109,8 @@ def group_mean_error(
 ) -> Floats:
     """Mean forecast minus mean outcome inside each group: 0 everywhere is group mean consistency.
 
-    Parameters and errors as in `multicalibration_error`. Returns shape (G,), NaN for groups without rounds.
+    Parameters and errors are those of `multicalibration_error`. Returns averages over the rounds of each
+    group, shape (G,), NaN for groups without rounds.
     """
     p, y, members = grouped_history(forecasts, outcomes, groups)
     weights = check_weights(sample_weight, len(p), forecasts)

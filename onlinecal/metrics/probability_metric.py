@@ -81,7 +81,7 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
                 self._meet((y_true, *(y_pred if isinstance(y_pred, Mapping) else ())))
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Take back a round that `update` has counted with the same arguments, as rolling windows do."""
+        """Take back a round that `update` counted with the same `y_true`, `y_pred` and `w`."""
         if self._announced(y_pred):
             self._uncount(*self._read(y_true, y_pred), self._weight(w))
 

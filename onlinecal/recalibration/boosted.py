@@ -198,7 +198,10 @@ class BoostedRecalibrator(BaseEstimator):
     def as_in_paper(
         cls, regressor: Any = None, alpha: float = 0.01, bound: float = 1.0, **parameters: Any
     ) -> BoostedRecalibrator:
-        """Regression-multicalibrate, level set by level set; further parameters are those of the class."""
+        """A recalibrator that plays regression-multicalibrate, level set by level set, as the paper has it.
+
+        `regressor`, `alpha`, `bound` and further parameters are those of the class.
+        """
         return cls(
             regressor, alpha=alpha, bound=bound, **{"step": "level sets", "start": "none", **parameters}
         )
@@ -206,7 +209,7 @@ class BoostedRecalibrator(BaseEstimator):
     def fit(
         self, X: Any, y: ArrayLike, initial: Any = None, sample_weight: ArrayLike | None = None
     ) -> BoostedRecalibrator:
-        """Boost for as long as it pays.
+        """Fit the map and the boosting rounds. Returns this recalibrator.
 
         Parameters
         ----------
@@ -384,7 +387,10 @@ class BoostedRecalibrator(BaseEstimator):
             yield level / self.n_levels_
 
     def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
-        """Minus the mean squared error of `predict_proba`: the greater the better, at most 0."""
+        """Minus the mean squared error of `predict_proba`: the greater the better, at most 0.
+
+        X and y are as in `fit`, and rows count by their `sample_weight`. Raises ValueError for bad X or y.
+        """
         forecasts, outcomes = self.predict_proba(X), check_probabilities(y, "y")
         check_same_length(forecasts, outcomes, "X and y")
         return -float(np.average((forecasts - outcomes) ** 2, weights=sample_weight))

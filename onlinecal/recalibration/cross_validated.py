@@ -448,7 +448,9 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         return router.add(splitter=self.cv, method_mapping=splits)
 
     def predict_proba(self, X: Any) -> Floats:
-        """Recalibrated probabilities, shape (n, C), columns as `classes_`; averaged over the pairs.
+        """Recalibrated probabilities of the rows X, shape (n, C), with columns in the order of `classes_`.
+
+        They are averages over the pairs of a classifier and its recalibrator.
 
         Raises
         ------
@@ -459,7 +461,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         return np.mean([pair.predict_proba(X) for pair in self.calibrated_classifiers_], axis=0)
 
     def predict(self, X: Any) -> LabelArray:
-        """The label with the largest probability, shape (n,); ties: the first in `classes_`."""
+        """The label with the largest probability of each row of X, shape (n,); of equal ones the first."""
         top = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[top]
 

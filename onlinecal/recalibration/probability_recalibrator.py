@@ -231,7 +231,7 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         """Refuse bad parameters."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn the map from probabilities, shape (n, C), and labels, shape (n,).
+        """Learn the map from probabilities, shape (n, C), and labels, shape (n,). Returns this object.
 
         Parameters
         ----------
@@ -288,6 +288,8 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Recalibrated probabilities, shape (n, C), rows with sum 1.
 
+        X has the probabilities of the same classes, shape (n, C), rows with sum 1.
+
         Raises
         ------
         NotFittedError
@@ -302,11 +304,17 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         return by_pieces(self._map, table)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The label with the largest recalibrated probability, shape (n,); ties: the first column."""
+        """The label with the largest recalibrated probability of each row of X, shape (n,).
+
+        Of equal probabilities the first column counts. X and errors are those of `predict_proba`.
+        """
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
     def transform(self, X: ArrayLike) -> Floats:
-        """The answers of `predict_proba`, (n, C), for pipelines and in the form that `set_output` chose."""
+        """The answers of `predict_proba`, shape (n, C), in the form that `set_output` has chosen.
+
+        This lets pipelines pass them on. X and errors are those of `predict_proba`.
+        """
         return self.predict_proba(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:

@@ -156,17 +156,20 @@ class OnlineRecalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEsti
         return self
 
     def predict_proba(self, X: Any) -> Floats:
-        """Recalibrated probabilities, shape (n, k), columns as `classes_`.
+        """Recalibrated probabilities of the rows X, shape (n, k), with columns in the order of `classes_`.
 
-        Nothing is learnt, and no forecast is opened, so no certificate speaks of these answers.
-        NotFittedError before the first batch, ValueError for what the classifier refuses.
+        Nothing is learnt, and no forecast is opened, so no certificate speaks of these answers. Raises
+        NotFittedError before the first batch, and ValueError for rows that the classifier refuses.
         """
         check_is_fitted(self, "estimator_")
         said = self._raw_proba(X)
         return self._map.answers(said)
 
     def predict(self, X: Any) -> LabelArray:
-        """The label with the largest probability, shape (n,); ties: the first in `classes_`."""
+        """The label with the largest probability of each row of X, shape (n,).
+
+        Of equal probabilities the first in `classes_` counts. Errors are those of `predict_proba`.
+        """
         top = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[top]
 

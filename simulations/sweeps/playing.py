@@ -259,7 +259,7 @@ def play_game(
         if (own_identity := identity(game)) != asked:
             raise ValueError(f"it has {own_identity} in place of {asked}")
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{here} misses what must be at the same place there: {error}") from None
+        raise FileNotFoundError(f"{here} lacks a file that must have the same path there: {error}") from None
     except ValueError as error:
         # one reason is that a process has loaded an earlier state of a file, which it cannot forget
         raise ValueError(f"{here} cannot play: {error}; install the same there, or restart it") from error

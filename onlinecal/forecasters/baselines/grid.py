@@ -176,6 +176,15 @@ class FosterForecaster(GridBaseline):
     While the draws are hidden, E[ECE] <= T/(2m) + sqrt((m + 1) T), about 1.5 T^(2/3) at m = T^(1/3): the
     sum over points of the squared lean grows by at most 1 a round in expectation.
 
+    Parameters
+    ----------
+    horizon
+        T, the number of rounds it is made for, at least 1.
+    n_cells
+        m, the cells of the grid. None: the number that suits the horizon.
+    seed
+        Of the draws: an integer or a sequence of integers, none negative.
+
     References
     ----------
     Foster (1999). A proof of calibration via Blackwell's approachability theorem. Games and Economic
@@ -192,6 +201,15 @@ class FosterHartForecaster(GridBaseline):
     It is like Foster's, but without a tolerance: every error is worked off. While the draws are hidden,
     E[ECE] <= T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))): the sum over points of (average error)^2 times
     rounds grows in expectation by at most 1/(4m^2) a round, and by 1/n the nth time a point is drawn.
+
+    Parameters
+    ----------
+    horizon
+        T, the number of rounds it is made for, at least 1.
+    n_cells
+        m, the cells of the grid. None: the number that suits the horizon.
+    seed
+        Of the draws: an integer or a sequence of integers, none negative.
 
     References
     ----------
@@ -218,6 +236,13 @@ class PowerOfTwoChoices(GridBaseline):
     It peeks, so it is no forecaster. Without any draw its ECE is at most T/(2m) + m + 1, about sqrt(2T) with
     m = sqrt(T/2). `replay` gives its answers. `predict_proba_one` must speak before the outcome, and gives
     the mean of the two points.
+
+    Parameters
+    ----------
+    horizon
+        T, the number of rounds it is made for, at least 1.
+    n_cells
+        m, the cells of the grid. None: the number that suits the horizon.
 
     References
     ----------
@@ -350,6 +375,15 @@ class FosterVohraForecaster(GridBaseline):
     rate T^(2/3), at m = T^(1/3), and games show it. A round costs up to the cube of the number of points that
     the chain can reach, which adversaries can make most of the grid.
 
+    Parameters
+    ----------
+    horizon
+        T, the number of rounds it is made for, at least 1.
+    n_cells
+        m, the cells of the grid. None: the number that suits the horizon.
+    seed
+        Of the draws: an integer or a sequence of integers, none negative.
+
     References
     ----------
     Foster and Vohra (1998). Asymptotic calibration. Biometrika 85, 379-390. The rate of T^(2/3) is credited
@@ -406,6 +440,15 @@ class LinearOptimisationForecaster(GridBaseline):
     sqrt((m + 1) T) of it, and for each of its vectors some draw between two neighbours, found by bisection,
     keeps the expected product below 1/(2m). While the draws are hidden, E[ECE] <= T/(2m) + sqrt((m + 1) T)
     at the horizon T, about 1.5 T^(2/3) at m = T^(1/3). A round takes log2(m) steps, whatever T is.
+
+    Parameters
+    ----------
+    horizon
+        T, the number of rounds it is made for, at least 1.
+    n_cells
+        m, the cells of the grid. None: the number that suits the horizon.
+    seed
+        Of the draws: an integer or a sequence of integers, none negative.
 
     References
     ----------
@@ -487,6 +530,15 @@ class MinimaxForecaster(GridBaseline):
     T rounds; this one is played a round at a time, for the sum of squared leans of Foster's proof. While
     the draws are hidden, E[ECE] <= T/(2m) + sqrt((m + 1) T), since its mixture is no worse than Foster's.
     A round takes O(m) steps.
+
+    Parameters
+    ----------
+    horizon
+        T, the number of rounds it is made for, at least 1.
+    n_cells
+        m, the cells of the grid. None: the number that suits the horizon.
+    seed
+        Of the draws: an integer or a sequence of integers, none negative.
 
     References
     ----------

@@ -129,8 +129,9 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
     def decision_certificate(self, width: float, *, normalize: bool = False) -> float:
         """How far promised and realised costs of acting on a threshold can be apart, a sum over rounds.
 
-        The threshold may be any; it is jittered uniformly by up to `width`/2 either way, 0 < width <= 1.
-        Costs are those of `threshold_costs`. docs/theory.md, Theorem 4c.
+        The threshold may be any; it is jittered uniformly by up to `width`/2 either way. Costs are those of
+        `threshold_costs`; with normalize=True the answer is an average over rounds, as these are. Raises
+        ValueError unless 0 < width <= 1. docs/theory.md, Theorem 4c.
         """
         certificate = self.certificate / (max(self.n_rounds, 1) if normalize else 1)
         return decision_bound(certificate, width)

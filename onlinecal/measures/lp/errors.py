@@ -120,8 +120,9 @@ def lp_calibration_report(
 ) -> list[LevelSetError]:
     """The `top` level sets and classes that carry most of the error, the largest first.
 
-    Parameters and errors as for `lp_calibration_error`. Fewer than `top` are returned when fewer have an
-    error at all. Ties: the level set that appears first, then the smaller class.
+    Parameters and errors are those of `lp_calibration_error`. Returns a list of `LevelSetError`, shorter than
+    `top` if fewer level sets and classes have an error at all. Of equal errors the level set that appears
+    first comes first, and then the smaller class.
     """
     top = check_count(top, "top")
     table, classes, p, n_bins = checked(probabilities, labels, p, n_bins)

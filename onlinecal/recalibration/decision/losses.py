@@ -157,7 +157,10 @@ class LossTable:
         return float(decision_loss_gap(probabilities, labels, self.values)[0])
 
     def write_csv(self, path: str | Path) -> None:
-        """Write class names in the first line, then a line per action with its name and its losses."""
+        """Write the table to the file `path`, which is replaced if it exists.
+
+        The first line has the names of the classes. Then each action has a line with its name and losses.
+        """
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["action", *self.classes])
@@ -166,7 +169,7 @@ class LossTable:
 
     @classmethod
     def read_csv(cls, path: str | Path) -> LossTable:
-        """Read a file as `write_csv` writes it; lines that begin with `#` are comments.
+        """Read a table from the file `path`, as `write_csv` writes it; lines with `#` in front are comments.
 
         Raises
         ------

@@ -176,10 +176,10 @@ class CompressedPredictor:
     masses: Floats
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """The forecast of each row's action, shape (n, C); at most K values.
+        """The forecast of each row's action, shape (n, C); at most K different ones.
 
-        Rows whose action was not seen when the means were taken are kept as they are. The rows are
-        recalibrated probabilities, as the means were.
+        X has recalibrated probabilities, shape (n, C), as those that the means were taken of. Rows whose
+        action was not seen then are kept as they are.
 
         Raises
         ------
@@ -337,7 +337,10 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     @classmethod
     def as_in_paper(cls, n_actions: int = 2, epsilon: float = 0.01, **parameters: Any) -> Self:
-        """Algorithm 1 (partition="hard") or 2 ("soft"): full steps from the first round to the tolerance.
+        """A recalibrator that plays Algorithm 1 (partition="hard") or 2 ("soft") of the paper.
+
+        It takes full steps from the first round until the error is at most epsilon. `n_actions`, `epsilon`
+        and further `parameters` are those of the class.
 
         Algorithm 2 is followed but for what is searched for and when it ends. The paper's maximises the sum
         of squares, sum_a ||E[(Y - p) b_a(p)]||^2, and ends when that is below epsilon^2/K. This one maximises
@@ -442,7 +445,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         return last
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[Floats]:
-        """The probabilities at the start and after each round: n_rounds_ + 1 tables of shape (n, C).
+        """The probabilities of the rows X at the start and after each round: n_rounds_ + 1 tables (n, C).
 
         Raises
         ------
@@ -490,7 +493,9 @@ class DecisionRecalibrator(StartedRecalibrator):
             return CompressedPredictor(costs, sums / counts[:, None], counts / weights.sum())
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted map to a file, as plain arrays with a checksum. It replaces an old one, whole.
+        """Write the fitted map to the file `path`, as plain arrays with a checksum.
+
+        A file of that name is replaced when the new one is complete.
 
         Raises
         ------
@@ -504,11 +509,11 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     @classmethod
     def load(cls, path: str | Path) -> DecisionRecalibrator:
-        """Read a model that `save` wrote; it maps probabilities to the same bits.
+        """Read the file `path`, which `save` wrote. The model maps probabilities to the same bits.
 
         Raises
         ------
         ValueError
-            If the file is not one that `save` wrote, of another format, or damaged.
+            If the file is not one that `save` wrote, has another format, or is damaged.
         """
         return from_arrays(kept(path, KEPT_AS))

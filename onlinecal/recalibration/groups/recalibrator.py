@@ -316,16 +316,18 @@ class GroupRecalibrator(BaseEstimator):
 
     @classmethod
     def as_in_paper(cls, alpha: float = 0.05, patch: Patch = "value", **parameters: Any) -> GroupRecalibrator:
-        """The plain algorithm: patches until no group's violation exceeds alpha on the rows of `fit`.
+        """A recalibrator that plays the plain algorithm.
 
-        No start, no folds and no floor, unless they are given; parameters are those of the class.
+        It makes patches until no group's violation exceeds alpha on the rows of `fit`. There is no start, no
+        fold and no floor, unless they are given. `alpha`, `patch` and further parameters are those of the
+        class.
         """
         return cls(alpha=alpha, patch=patch, **{"start": "none", "cv": 0, "floor": False, **parameters})
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, groups: Any, sample_weight: ArrayLike | None = None
     ) -> GroupRecalibrator:
-        """Learn the start and the patches.
+        """Learn the start and the patches. Returns this recalibrator.
 
         Parameters
         ----------

@@ -261,9 +261,10 @@ class LpRecalibrator(StartedRecalibrator):
 
     @classmethod
     def as_in_paper(cls, p: float = P, epsilon: float = EPSILON, **parameters: Any) -> Self:
-        """Algorithm 2 alone: no start, share 1, one prediction a group, and levels that epsilon determines.
+        """A recalibrator that plays Algorithm 2 alone.
 
-        The guarantees for the error are about this. Further parameters are those of the class.
+        It has no start, share 1, one prediction for each group, and as many levels as epsilon determines. The
+        guarantees for the error are about this. `p`, `epsilon` and further parameters are those of the class.
         """
         plain = {"start": "none", "share": 1.0, "keep": 0.0, "limit": math.inf, "cv": 0}
         plain |= {"n_levels": None, "within": "constant", "least_rows": 0.0}

@@ -72,9 +72,10 @@ class Growing(Proven):
         return self._continued(self._rows.told(rows, self._numbers_of(told), settled_at))
 
     def save(self, path: str | Path) -> None:
-        """Write all rows and forecasts to one file, with a checksum, from which `load` goes on.
+        """Write all rows and forecasts to the file `path`, from which `load` goes on.
 
-        The file appears when it is complete, and replaces an old one of that name. It has plain arrays.
+        The file has plain arrays and a checksum. It appears when it is complete, and replaces an old one of
+        that name.
 
         Raises
         ------
@@ -86,12 +87,12 @@ class Growing(Proven):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read what `save` wrote. The forecasts are a numpy array then.
+        """Read the file `path`, which `save` wrote. The forecasts are a numpy array then.
 
         Raises
         ------
         ValueError
-            If the file is not one that `save` wrote, of another format, or damaged.
+            If the file is not one that `save` wrote, has another format, or is damaged.
         """
         arrays = kept(path, cls._KEPT_AS)
         return cls._restored(json.loads(arrays["settings"].item()), rows_of(arrays), arrays)

@@ -35,9 +35,11 @@ class ProvenReport(Shown):
     norm: str
 
     def decision_certificate(self, width: float, *, normalize: bool = False) -> float:
-        """How far promised and realised costs can be apart, a sum over rows, for jitter of that `width`.
+        """How far promised and realised costs of acting on a threshold can be apart, a sum over rows.
 
-        As of `RecalibratedStream.decision_certificate`.
+        The threshold may be any; it is jittered uniformly by up to `width`/2 either way. With normalize=True
+        the answer is an average over rows. Raises ValueError unless 0 < width <= 1, and for a table of class
+        probabilities. docs/theory.md, Theorem 4c.
         """
         if self.norm != OF_ONE:
             raise ValueError(
@@ -87,11 +89,9 @@ class Proven(Shown):
     def decision_certificate(self, width: float, *, normalize: bool = False) -> float:
         """How far promised and realised costs of acting on a threshold can be apart, a sum over rows.
 
-        With normalize=True it is an average over rows, as the costs of `threshold_costs` are.
-
-        The threshold may be any; it is jittered uniformly by up to `width`/2 either way, 0 < width <= 1.
-        ValueError for a table, of which no one probability is acted on.
-        docs/theory.md, Theorem 4c.
+        The threshold may be any; it is jittered uniformly by up to `width`/2 either way. With normalize=True
+        the answer is an average over rows, as the costs of `threshold_costs` are. Raises ValueError unless
+        0 < width <= 1, and for a table of class probabilities. docs/theory.md, Theorem 4c.
         """
         return self._report.decision_certificate(width, normalize=normalize)
 
