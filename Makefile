@@ -86,11 +86,12 @@ $(VENV)/.site: $(SITE_SOURCES) $(VENV)/.docs
 docs-serve: docs  ## the same, shown at http://localhost:8000
 	$(BIN)/python -m http.server 8000 --bind localhost --directory site
 
-# pages whose commands print what stands below them or draw a picture, and tutorials
-SHOWN := measures recalibrate multiclass worst-case gallery wrap-a-classifier recalibrate-decisions
-figures: $(VENV)/.dev  ## runs the commands of pages, puts what they print and draw in place; needs the data of ../shared
-	$(BIN)/python -m tests.pages --commands $(SHOWN:%=docs/%.md)
-	$(BIN)/python -m tests.pages README.md docs/index.md docs/act-on-a-threshold.md docs/combine.md $(filter-out %/index.md,$(wildcard docs/tutorials/*.md))
+# pages whose blocks print what stands below them or draw a picture
+SHOWN := README.md $(addprefix docs/,$(addsuffix .md,index act-on-a-threshold combine gallery measures multiclass \
+	recalibrate recalibrate-decisions worst-case wrap-a-classifier)) \
+	$(filter-out %/index.md,$(wildcard docs/tutorials/*.md))
+figures: $(VENV)/.dev  ## runs the blocks of pages, for minutes, and puts what they print and draw in place
+	$(BIN)/python -m tests.pages $(SHOWN)
 
 # in the order in which they build on each other
 PROOFS := Sums Calibration Game Rule Uniform Graded Recursion Theorems

@@ -1,7 +1,8 @@
 """Pages as programs: blocks of Python and of shell, what they print, and the pictures they make.
 
-`python -m tests.pages docs/tutorials/first-stream.md` runs a page and puts what it prints and draws in place.
-`python -m tests.pages --commands docs/measures.md` runs the commands of a page, for minutes.
+`python -m tests.pages docs/measures.md` runs a page in an empty folder and puts what it prints and draws in
+place. A block that needs more than the installed package has a line `<!-- not run: what it needs -->` above
+it, and is not run.
 """
 
 from __future__ import annotations
@@ -25,17 +26,15 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from PIL import Image
 
-from tests import DATA, ROOT
+from tests import ROOT
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 BLOCK = re.compile(
-    r"^```(?P<language>python|py|sh)\n(?P<code>.*?)^```\n"
+    r"^(?:<!-- not run: (?P<needs>[^>]+) -->\n)?```(?P<language>python|sh)\n(?P<code>.*?)^```\n"
     r"(?:\n?```text\n(?P<output>.*?)^```\n)?(?:\n!\[[^]]*\]\((?P<picture>[^)]+)\)\n)?",
     re.S | re.M,
 )
 DPI = 110
-NOT_RUN = ("loans.csv",)
-"""Pieces of commands that are left out: on a reader's own file."""
 PICTURES = {
     "decision-steps": "results/experiment/steps.png",
     "distance": "results/demo/distance.png",
@@ -44,7 +43,7 @@ PICTURES = {
     "measure-transport": "results/nba-measures/transport.png",
     "overview": "results/demo/overview.png",
     "nba-reliability": "results/nba/reliability.png",
-    "recalibrate-which": "results/wideresnet/scoreboard.png",
+    "recalibrate-which": "results/digits/scoreboard.png",
     "regret": "results/demo/regret.png",
     "simplex-distance": "results/classes/simplex_distance.png",
     "simplex-triangle": "results/triangle/simplex_triangle.png",
@@ -57,8 +56,12 @@ PICTURES = {
 
 @dataclass(frozen=True)
 class Block:
-    """Code on a page, and what stands below it: the text that it prints and the path of its picture."""
+    """Code on a page, and what stands below it: the text that it prints and the path of its picture.
 
+    `needs` says what a block needs that is not here: a network, a cluster, a file of the reader's.
+    """
+
+    needs: str | None
     language: str
     code: str
     output: str | None
@@ -66,14 +69,18 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """The blocks of Python of a page, of a tutorial those of shell, too, and what stands below them."""
-    found = [Block(**match.groupdict()) for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
-    return found if runs_shell(page) else [one for one in found if one.language != "sh"]
+    """The blocks of Python and of shell of a page, and what stands below them."""
+    return [Block(**match.groupdict()) for match in BLOCK.finditer(page.read_text(encoding="utf-8"))]
 
 
-def runs_shell(page: Path) -> bool:
-    """Whether the commands of a page are run: those of a tutorial, which take seconds."""
+def is_tutorial(page: Path) -> bool:
+    """Whether all that the blocks of a page print is shown, and in narrow lines."""
     return page.parent.name == "tutorials"
+
+
+def columns_of(page: Path) -> int:
+    """How wide the commands of a page print."""
+    return 110 if is_tutorial(page) else 140
 
 
 def printed(block: str, names: dict[str, Any]) -> list[tuple[int, str]]:
@@ -186,52 +193,41 @@ def assert_pictured(picture: Path, figure: Figure, within: float) -> None:
     np.testing.assert_allclose(numbers, others, rtol=within, atol=within, err_msg=str(picture))
 
 
-def rewritten(page: Path, commands: bool) -> str:
-    """A page whose blocks were run here, with what they print in place; what they draw is kept as pictures.
-
-    With `commands` those of shell that take minutes are run, too, and Python only where it draws something.
-    """
+def rewritten(page: Path) -> str:
+    """A page whose blocks were run here, with what they print in place; what they draw is kept as pictures."""
     names: dict[str, Any] = {"__name__": "page"}
-    runs_python = not commands or any(block.picture for block in blocks_of(page))
 
     def again(match: re.Match[str]) -> str:
-        language, code, output, picture = match.groups()
-        if language == "sh":
-            known = code.startswith(("onlinecal ", "cat ")) and not any(piece in code for piece in NOT_RUN)
-            if not (runs_shell(page) or (commands and known)):
-                return match.group(0)
-            text = said_by_shell(code, columns=140 if commands else 110)
-        elif not runs_python:
+        block = Block(**match.groupdict())
+        if block.needs is not None:
             return match.group(0)
+        if block.language == "sh":
+            text = said_by_shell(block.code, columns_of(page))
         else:
-            text = "".join(f"{line}\n" for _, line in printed(code, names))
-        if output is None and not runs_shell(page):  # its figures stand in comments beside the prints
+            text = "".join(f"{line}\n" for _, line in printed(block.code, names))
+        if block.output is None and not is_tutorial(page):  # figures stand in comments beside the prints
             text = ""
-        answer = f"```{language}\n{code}```\n" + (f"\n```text\n{text}```\n" if text else "")
-        if picture and language != "sh":
-            save(drawn(), page.parent / picture)
+        answer = f"```{block.language}\n{block.code}```\n" + (f"\n```text\n{text}```\n" if text else "")
+        if block.picture and block.language != "sh":
+            save(drawn(), page.parent / block.picture)
             pyplot.close("all")
-        return answer + (match.group(0)[match.group(0).rindex("\n![") :] if picture else "")
+        return answer + (match.group(0)[match.group(0).rindex("\n![") :] if block.picture else "")
 
     return BLOCK.sub(again, page.read_text(encoding="utf-8"))
 
 
-def rewrite(pages: list[Path], commands: bool) -> None:
-    """Run pages in one folder, where the data are if their commands are run, and put all in place."""
-    pages = [page.resolve() for page in pages]
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for path in DATA.glob("*.*") if commands else ():
-            Path(path.name).symlink_to(path)
-        for page in pages:
-            page.write_text(rewritten(page, commands), encoding="utf-8")
-        for name, place in PICTURES.items():
-            if commands and Path(place).exists():
-                # in few colours, a third as large
-                picture = Image.open(place).convert("RGB").quantize(128)
-                picture.save(ROOT / "docs" / "images" / f"{name}.png", optimize=True)
+def rewrite(pages: list[Path]) -> None:
+    """Run each page in an empty folder, and put all in place."""
+    for page in [page.resolve() for page in pages]:
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            page.write_text(rewritten(page), encoding="utf-8")
+            for name, place in PICTURES.items():
+                if Path(place).exists():
+                    # in few colours, a third as large
+                    picture = Image.open(place).convert("RGB").quantize(128)
+                    picture.save(ROOT / "docs" / "images" / f"{name}.png", optimize=True)
 
 
 if __name__ == "__main__":
     os.environ["PATH"] = with_commands()
-    given = sys.argv[1:]
-    rewrite([Path(name) for name in given if name != "--commands"], commands=given[0] == "--commands")
+    rewrite([Path(name) for name in sys.argv[1:]])

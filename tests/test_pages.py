@@ -16,7 +16,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 import typer
@@ -27,7 +26,7 @@ from onlinecal.adversaries import registry
 from onlinecal.engine import Engine, decode_lines, encode_lines
 from onlinecal.simulations.cli.console import app
 from onlinecal.simulations.games import players
-from tests import DATA, ROOT
+from tests import ROOT
 from tests.adversaries.play import play_compiled, play_plainly, scripted_game
 from tests.commands import run
 from tests.pages import (
@@ -38,6 +37,7 @@ from tests.pages import (
     assert_pictured,
     assert_shown,
     blocks_of,
+    columns_of,
     drawn,
     printed,
     promises,
@@ -54,51 +54,23 @@ AMONG_COMMANDS = ("from zlib", "read_parquet")
 """Pieces of blocks of the page `operate` that are run in their place among its commands."""
 
 
-def borrowed(name: str) -> None:
-    """A data set, as if it lay in the reader's folder."""
-    if not (DATA / name).exists():
-        pytest.skip(f"{name} is not here")
-    Path(name).symlink_to(DATA / name)
-
-
 def before_http_engine() -> None:
     for name in ("starlette", "uvicorn", "httptools"):
         pytest.importorskip(name, reason="needs onlinecal[serve]")
 
 
-def before_scale() -> dict[str, Any]:
+def before_scale() -> None:
     pytest.importorskip("pyspark", reason="needs onlinecal[spark]")
     if shutil.which("java") is None:
         pytest.skip("needs Java")
-    from onlinecal.engine.spark import local_session
-
-    Path("events").mkdir()
-    row = {"type": "query", "id": "a", "key": "k", "position": 0, "hint": 0.5, "value": None}
-    pl.DataFrame([row], schema_overrides={"value": pl.String}).write_parquet("events/0.parquet")
-    rng = np.random.default_rng(0)
-    P, y = rng.dirichlet(np.ones(3), 60), rng.integers(0, 3, 60)
-    columns = {"p": P[:, 0], "y": y == 0, "clicked": y == 0, "label": y, "probabilities": P.tolist()}
-    groups = {"country": list("abc") * 20, "device": ["phone", "desk"] * 30}
-    frame = pl.DataFrame({**dict(zip(("cat", "dog", "fox"), P.T, strict=True)), **columns, **groups})
-    table = local_session(2).createDataFrame(frame.to_pandas())
-    return {"table": table, "P": P, "y": y, "frame": frame}
 
 
 def before_kafka() -> None:
     pytest.importorskip("confluent_kafka", reason="needs onlinecal[kafka]")
 
 
-BEFORE = {
-    "adversaries": lambda: Path("games.csv").write_text("date,won\n2,0\n1,1\n3,1\n") and None,
-    "tutorials/http-engine": before_http_engine,
-    "kafka": before_kafka,
-    "recalibrate": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
-    "recalibrate-decisions": lambda: borrowed("lenet-5-cifar-10.npz"),
-    "recalibrate-lp": lambda: borrowed("wideresnet-16-4-cifar-10.npz"),
-    "recalibrate-stream": lambda: borrowed("nba_games.csv"),
-    "scale": before_scale,
-}
-"""What a page takes for granted: files in the reader's folder, and names."""
+BEFORE = {"tutorials/http-engine": before_http_engine, "kafka": before_kafka, "scale": before_scale}
+"""Pages that want more than the base dependencies, and say so: tried where these are."""
 
 
 def after_own_adversary(_names: dict[str, Any]) -> None:
@@ -115,8 +87,6 @@ def after_scale(_names: dict[str, Any]) -> None:
 
 
 AFTER = {"own-adversary": after_own_adversary, "scale": after_scale}
-WITH_EXTRAS = ("kafka", "scale", "tutorials/http-engine")
-"""Pages that want more than the base dependencies, and say so."""
 TRAINED = ("network",)
 """Pages with figures of a network that is trained on them, which depends on the processor's BLAS."""
 
@@ -124,7 +94,7 @@ TRAINED = ("network",)
 def check(block: Block, names: dict[str, Any], page: Path) -> None:
     """A block runs, prints what stands beside it and below it, and draws the picture."""
     if block.language == "sh":
-        text = said_by_shell(block.code)
+        text = said_by_shell(block.code, columns_of(page))
     else:
         told, lines = promises(block.code), printed(block.code, names)
         assert told.keys() <= {line for line, _ in lines}
@@ -147,26 +117,60 @@ QUICK = (
 """Pages whose blocks run by default: in all they take a few seconds."""
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[] if page in QUICK else [pytest.mark.slow]) for page in BLOCKS]
-)
-def test_the_blocks_of_a_page_run_and_print_what_stands_beside_them(page, monkeypatch, tmp_path, request):
-    if page not in WITH_EXTRAS:
+CASES = [
+    *(pytest.param(page, False, id=page) for page in QUICK),
+    *(pytest.param(page, True, id=f"{page} whole", marks=pytest.mark.slow) for page in BLOCKS),
+]
+
+
+@pytest.mark.parametrize(("page", "with_shell"), CASES)
+def test_the_blocks_of_a_page_run_in_an_empty_folder(page, with_shell, monkeypatch, tmp_path, request):
+    """They print what stands beside them; commands take longer, so that quick forms leave them out."""
+    if page not in BEFORE:
         request.getfixturevalue("without_extras")
     monkeypatch.chdir(tmp_path)
     pyplot.close("all")
     monkeypatch.setattr(registry._TWO_CLASSES, "entries", registry.catalogue())
     monkeypatch.setattr(players._CATALOGUE, "entries", players.catalogue())
-    names: dict[str, Any] = {"__name__": "page", **(BEFORE.get(page, dict)() or {})}
+    BEFORE.get(page, lambda: None)()
+    names: dict[str, Any] = {"__name__": "page"}
     monkeypatch.setenv("PATH", with_commands())
     try:
         for block in BLOCKS[page]:
-            if page != "operate" or not any(piece in block.code for piece in AMONG_COMMANDS):
+            if block.needs is not None or (block.language == "sh" and not with_shell):
+                continue
+            if with_shell or page != "operate" or not any(piece in block.code for piece in AMONG_COMMANDS):
                 check(block, names, PAGES[page])
         AFTER.get(page, lambda names: None)(names)
     finally:
         for server in (value for value in names.values() if isinstance(value, subprocess.Popen)):
             server.kill()
+
+
+NEEDS = {
+    "CONTRIBUTING": ["a checkout"],
+    "README": ["the network"],
+    "alarms": ["a checkout"],
+    "comparison": ["a checkout, the network"],
+    "engine": ["a checkout; serves until it is stopped"],
+    "index": ["the network"],
+    "proofs": ["a checkout, Coq"],
+    "recalibrate": ["a file of the reader's"],
+    "recalibrate-groups": ["a checkout"],
+    "scale": ["a checkout, the network", "a checkout, the network", "a cluster", "a cluster"],
+}
+
+
+def test_blocks_that_are_not_run_are_few_and_say_what_they_need():
+    found = {page: [block.needs for block in blocks if block.needs] for page, blocks in BLOCKS.items()}
+    assert {page: needs for page, needs in found.items() if needs} == NEEDS
+
+
+def test_no_page_reads_data_that_the_package_does_not_have():
+    for path in PAGES.values():
+        assert not re.search(r"shared/data|wideresnet|lenet|mlb_games", path.read_text(encoding="utf-8")), (
+            path
+        )
 
 
 OPERATE = (ROOT / "docs/operate.md").read_text(encoding="utf-8")
