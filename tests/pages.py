@@ -194,7 +194,7 @@ def assert_pictured(picture: Path, figure: Figure, within: float) -> None:
 
 
 def rewritten(page: Path) -> str:
-    """A page whose blocks were run here, with what they print in place; what they draw is kept as pictures."""
+    """A page whose blocks were run here, with what they print in place; what they draw is kept."""
     names: dict[str, Any] = {"__name__": "page"}
 
     def again(match: re.Match[str]) -> str:
