@@ -150,13 +150,10 @@ def test_the_blocks_of_a_page_run_in_an_empty_folder(page, with_shell, monkeypat
 NEEDS = {
     "CONTRIBUTING": ["a checkout"],
     "README": ["the network"],
-    "alarms": ["a checkout"],
-    "comparison": ["a checkout, the network"],
     "engine": ["a checkout; serves until it is stopped"],
     "index": ["the network"],
     "proofs": ["a checkout, Coq"],
     "recalibrate": ["a file of the reader's"],
-    "recalibrate-groups": ["a checkout"],
     "scale": ["a checkout, the network", "a checkout, the network", "a cluster", "a cluster"],
 }
 
