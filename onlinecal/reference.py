@@ -384,8 +384,8 @@ def multiclass_calibration(
     Raises
     ------
     ValueError
-        For p, epsilon or n_levels out of range, and for a table without rows, or with another number of
-        labels.
+        For p, epsilon or n_levels out of range, for a table without rows or with rows that are not
+        probabilities, and for another number of labels.
     """
     rows, k = checked_rows(table, labels)
     n = len(rows)
@@ -605,7 +605,10 @@ def soft(w: Sequence[Sequence[float]]) -> Assignment:
 
 
 def worst_of(partitions: Sequence[Assignment]) -> Maximizer:
-    """The search by brute force: of the `partitions` the one with the largest sum of errors over actions."""
+    """A `search` for `hard_decision_calibration` and `soft_decision_calibration`, by brute force.
+
+    It returns the one of these `partitions` that has the largest sum of errors over actions.
+    """
 
     def search(p: list[Row], wrong: list[Row]) -> Assignment:
         return max(partitions, key=lambda b: sum(hypot(*R_a) for R_a in biases([b(q) for q in p], wrong)))

@@ -333,12 +333,12 @@ class CalibrationAlarm(Restored, base.DriftDetector):
 
     @property
     def statistic(self) -> float:
-        """The evidence for a change since the last alarm; from 1/alpha on it raises one."""
+        """The evidence for a change since the last alarm. An alarm is raised when it reaches 1/alpha."""
         return float(self._state[STATISTIC])
 
     @property
     def e_value(self) -> float:
-        """The evidence against the forecasts since the first: of mean at most 1 if they are calibrated."""
+        """The evidence against all forecasts so far. If they are calibrated its mean is at most 1."""
         return float(self._state[E_VALUE])
 
     @property

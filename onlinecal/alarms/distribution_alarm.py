@@ -161,7 +161,7 @@ class DistributionAlarm(Restored, base.DriftDetector):
 
     @property
     def statistic(self) -> float:
-        """The evidence for a change since the last alarm; from 1/alpha on it raises one."""
+        """The evidence for a change since the last alarm. An alarm is raised when it reaches 1/alpha."""
         return sum(self._detectors)
 
     @property

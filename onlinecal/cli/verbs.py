@@ -189,7 +189,7 @@ def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -
     if folder is None:
         return
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, not a folder to write into")
+        raise ValueError(f"--out must be a folder, but {folder} is a file")
     for file in read:
         place = file.resolve()
         if place.parent == folder.resolve() and any(fnmatchcase(place.name, name) for name in tables):

@@ -184,7 +184,7 @@ class AsyncEngine:
         return await self._ask(self.engine.total)
 
     async def summary(self, key: str) -> Summary | None:
-        """The rounds, open forecasts and bounds of a key; None if no event has named it."""
+        """The rounds, open forecasts and bounds of a key; None if it was never asked for a forecast."""
         return await self._ask(lambda: self.engine.summary(key))
 
     async def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:

@@ -67,9 +67,9 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     hints
         Whether queries may have hints, as of the forecasters: slack and report, where they are not set, are
         then those for hints. False: a query with a hint is rejected, and the guarantee of the key is less.
-        Kind "lp" lives on hints.
+        Kind "lp" needs hints.
     p, epsilon, n_levels, tolerance, within, first_fit, fading
-        Parameters of "lp", as of `LpCalibratedClassifier`, whose defaults None stands for. p is finite.
+        Parameters of "lp", as of `LpCalibratedClassifier`. None: the default there. p is finite.
     lanes
         How many forecasters share a key. A forecast is made by one of them that waits for no outcome, if
         there is one; so with as many lanes as forecasts are ever open at once, labels are never late for

@@ -435,7 +435,7 @@ class Engine:
             return [(line[0], self._book.summary(*line, self._ledger)) for line in lines]
 
     def summary(self, key: str) -> Summary | None:
-        """The rounds, open forecasts and bounds of a key; None if no event has named it."""
+        """The rounds, open forecasts and bounds of a key; None if it was never asked for a forecast."""
         with self._mutex:
             self._recover()
             if key in self._book.keys:

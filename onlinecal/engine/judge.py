@@ -396,7 +396,10 @@ class Batch:
                 return
             at_time = "" if parked.time is None else f" at time {parked.time!r}"
             self._refuse(
-                i, "parked", f"an outcome of {id!r} is parked with value {shown(parked.outcome())}{at_time}"
+                i,
+                "parked",
+                f"an outcome of {id!r} waits for its query already, with value "
+                f"{shown(parked.outcome())}{at_time}",
             )
         elif value is None:
             self._refuse(i, "unknown", f"no forecast was asked for with id {id!r}")

@@ -167,10 +167,11 @@ class TopicFeed:
         return dict(self._positions)
 
     def handle(self, messages: Iterable[Message], *, ends: Mapping[int, int] | None = None) -> TopicAnswers:
-        """Answer messages, and make their answers and offsets durable; send the answers then.
+        """Answer messages. Their answers and offsets are on disk when this returns.
 
-        Messages before the positions were answered before, and are passed over. What is no event is answered
-        as rejected. Raises LedgerError, and keeps nothing of the batch, if the ledger cannot be written.
+        Returns the answers to be sent. Messages with offsets below `positions` were answered before, and are
+        left out. A message that is no event is answered as rejected. Raises LedgerError, and keeps nothing of
+        the batch, if the ledger cannot be written, and ValueError for a partition that it does not count.
 
         Parameters
         ----------

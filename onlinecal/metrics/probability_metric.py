@@ -72,7 +72,8 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Count one round: the label that came, `y_true`, and the answer, with the weight `w`.
 
-        `y_pred` is the probability of the positive label, or a dict of probabilities by label; an empty one
+        `y_pred` is the probability of the positive label, or a dict of probabilities by label, in which a
+        label that is missing has the probability 0. With top_label=True it must be a dict, and an empty one
         is not counted. Raises ValueError, and counts nothing, for any other answer, label or weight.
         """
         if self._announced(y_pred):

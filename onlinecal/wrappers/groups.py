@@ -398,7 +398,7 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     def certified_proba_one(self, x: Any) -> dict[Label, float]:
         """The forecast that the certificates speak of: the probability of the positive label.
 
-        While a single label is known that is the one which the answer names.
+        While only one label is known, that label counts as the positive one.
         """
         # to ask again would be another forecast than the one that was given
         if x is not self._features:

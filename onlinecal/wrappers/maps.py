@@ -82,7 +82,10 @@ class MappedClassifier(ClassifierWrapper):
         return over(names, event, self._map(event).apply(within(p)))
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Let the model learn the label, then the maps from what it had said before."""
+        """Let the model learn the label `y` of `x`, and the maps learn from what the model said before that.
+
+        Raises ValueError, and learns nothing, for a y that is no label, and for a weight w.
+        """
         refuse_weight(kwargs)
         label = check_label(y, "y")
         said = read_answer(self.classifier.predict_proba_one(x))
@@ -242,7 +245,11 @@ class Refitted(ClassifierWrapper, Generic[R]):
         self._next_fit = first_fit
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Let the model learn, keep what it had answered with the label, recalibrate if it is time."""
+        """Let the model learn the label `y` of `x`, and keep its earlier answer with the label.
+
+        The recalibrator is fitted anew if enough labels have come since the last fit. Raises ValueError, and
+        learns nothing, for a y that is no label, and for a weight w.
+        """
         refuse_weight(kwargs)
         new = check_label(y, "y")
         said = read_answer(self.classifier.predict_proba_one(x))

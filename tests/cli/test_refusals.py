@@ -20,7 +20,7 @@ WRONG = [
     ("measure games.csv --together match", "no value at row 0"),
     ("measure games.csv --budget 0", "--budget must be a positive number or exact, got '0'"),
     ("measure games.csv --forecast q", "must lie in [0, 1], got '1.5' at row 0"),
-    ("measure games.csv --out taken", "is a file, not a folder"),
+    ("measure games.csv --out taken", "--out must be a folder, but taken is a file"),
     ("column games.csv --state s", "--state and --id belong together"),
     ("column games.csv --state s --id won --together won", "--together does not go with --state"),
     ("column games.csv --state taken --id won", "taken is not a file of a recalibrated column"),

@@ -377,7 +377,9 @@ def read_properties(file: Path) -> dict[str, str]:
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not UTF-8: {error}") from error
+        raise ValueError(
+            f"--kafka-config: {file} is not text in UTF-8 ({error}); save it as UTF-8"
+        ) from error
     for number, line in enumerate(lines, 1):
         text = line.strip()
         if not text or text[0] in "#!":
@@ -388,7 +390,7 @@ def read_properties(file: Path) -> dict[str, str]:
         if name in OURS:
             raise ValueError(f"{file}, line {number}: {name} cannot be set: {OURS[name]}")
         if name in properties:
-            raise ValueError(f"{file}, line {number}: {name} is set a second time")
+            raise ValueError(f"{file}, line {number}: {name} is set a second time: remove one line")
         properties[name] = value
     return properties
 

@@ -127,7 +127,7 @@ class Body:
                         if more:
                             self._room.arriving(clock)
         except TimeoutError:
-            others = ", and others wait" if self._room.has_ended(clock) else f" in {patience:g} s"
+            others = " in time, and others wait" if self._room.has_ended(clock) else f" in {patience:g} s"
             raise cut_off(408, f"the body did not arrive{others}") from None
         finally:
             self._room.arrived(clock)

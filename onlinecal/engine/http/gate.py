@@ -174,7 +174,10 @@ def farewell(status: int, detail: str) -> bytes:
 def check_token(token: str) -> str:
     """A token, checked: it can stand in a header, and is hard to guess."""
     if not re.fullmatch(r"[!-~]{16,}", token):
-        raise ValueError(f"token must have at least 16 ASCII characters, no spaces; it has {len(token)}")
+        raise ValueError(
+            f"token must have at least 16 characters, all of them ASCII and none a space, got one with "
+            f"{len(token)} characters: make another"
+        )
     return token
 
 

@@ -307,7 +307,10 @@ class GridForecaster(Restored, base.Classifier):
 
     @property
     def look_ahead(self) -> LookAhead:
-        """The bias table: what One-Step-Ahead would have reported so far, and its bias at each point."""
+        """The points of the grid and their biases, as of the settled rounds so far.
+
+        The bias of a point is the sum of (point - outcome) over the rounds that were charged to it.
+        """
         memory = self.memory
         scale = int(memory[cells.SCALE])
         points, sums = memory[TABLE : memory[cells.END] : 2], memory[TABLE + 1 : memory[cells.END] : 2]
