@@ -301,5 +301,5 @@ def test_columns_go_on_from_files_with_new_rows_and_late_outcomes(models_and_out
         state = (tmp_path / verb).read_bytes()
         for changed in ({"one": pl.lit(0.5)}, {"won": 1 - pl.col("won")}):
             frame[60:].with_columns(**changed).write_csv(tmp_path / "changed.csv")
-            assert "is not what it was" in refused(verb, tmp_path / "changed.csv", *options)
+            assert "must be what it was before" in refused(verb, tmp_path / "changed.csv", *options)
         assert (tmp_path / verb).read_bytes() == state

@@ -67,7 +67,7 @@ def test_a_ledger_in_use_tells_what_states_lack(ledger, tmp_path):
         ("PRAGMA application_id = 1", "not a ledger", "right file"),
         ("DROP TABLE about", "the definitions of its tables", "repair"),
         ("UPDATE about SET value = -2000000 WHERE name = 'tail'", "behind the log", "SIGTERM"),
-        ("UPDATE about SET value = 'x' WHERE name = 'config'", "no sense", "repair"),
+        ("UPDATE about SET value = 'x' WHERE name = 'config'", "cannot be what was written", "repair"),
         ("UPDATE about SET sum = 0 WHERE name = 'tail'", "is not as it was written", "repair"),
     ],
 )
