@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 LONGEST_TEXT = 60
-"""A text is cut to so many characters."""
+"""A text is cut to so many characters. Of a mapping each value is, and its keys stand in full length."""
 MOST_ROWS_SHOWN = 12
 """So many rows of a table and entries of a mapping are shown, and the others are counted."""
 
@@ -57,6 +57,7 @@ class Table(NamedTuple):
 class Shown:
     """Answers that notebooks show as a table: that of `_shown`, which has all fields unless overridden."""
 
+    # without this, answers with __slots__ would have a dict, too
     __slots__ = ()
 
     def _repr_html_(self) -> str:

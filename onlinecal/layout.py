@@ -14,7 +14,7 @@ the other, in the order in which fields are declared:
 Layouts are made while modules are imported, and read from then on. A field gets the next free place, so to
 move, to widen or to insert one moves all that are declared after it. Most states are kept in pickles, some in
 ledgers and in Spark's states. The module that declares a layout says who keeps its states, and so what must
-not move.
+not move; or it names the module whose state its fields are a part of.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from onlinecal.lazy import lazy_names
 
+# The imports under TYPE_CHECKING are the package's public list; `lazy_names` reads them at run time. Each
+# stands as `name as name`, and nothing else may stand there.
 if TYPE_CHECKING:
     from onlinecal.simulations.games.duel import Duel as Duel, History as History, play as play
     from onlinecal.simulations.sweeps.results import SweepTables as SweepTables

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from onlinecal.lazy import lazy_names
 
+# The imports under TYPE_CHECKING are the package's public list; `lazy_names` reads them at run time. Each
+# stands as `name as name`, and nothing else may stand there.
 if TYPE_CHECKING:
     from onlinecal.alarms.calibration_alarm import CalibrationAlarm as CalibrationAlarm, Finding as Finding
     from onlinecal.alarms.distribution_alarm import DistributionAlarm as DistributionAlarm

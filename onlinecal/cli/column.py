@@ -1,4 +1,9 @@
-"""The verb `column`: a column of forecasts in, a recalibrated one out, row by row as on a live stream."""
+"""The verb `column`: a column of forecasts in, a recalibrated one out, row by row as on a live stream.
+
+The verb has no state of its own. The file of --state is read once and written last, so that a job which was
+killed before that can simply be run again. Users rely on the options, on RECALIBRATED, on the name of the
+file that is written and on the keys of the JSON. The docstring of `column` is the text of its --help.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
 """What kind of forecaster each key gets: a default, and others for keys whose names match a pattern.
 
 Configurations never change once they are made, and are checked when they are made. The ledger keeps one as
-JSON, by the names of its fields: a new field needs a default that means what was done before. Turns
-(`engine/turns.py`) keep a checksum of the values in the order of the fields, so whoever adds, moves or takes
-away a field raises STATE_FORMAT.
+JSON, by the names of its fields: a new field needs a default that means what was done before. Values that
+equal a default are not stored, so whoever changes a default raises STATE_FORMAT. Turns (`engine/turns.py`)
+keep a checksum of the values of a key's `KeyConfig`, without `max_jump`, in the order of the fields, so
+whoever adds, moves or takes away a field of it raises STATE_FORMAT, too.
+
+The names in PARAMETERS, but for `classes` and `steering`, are keywords of the class of that kind, to which
+`settings.kind_of` passes them. Other modules of the engine call `_at`, `_place_for` and `_without_bounds`.
 """
 
 from __future__ import annotations

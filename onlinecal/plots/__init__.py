@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from onlinecal.lazy import lazy_names
 
+# The imports under TYPE_CHECKING are the package's public list; `lazy_names` reads them at run time. Each
+# stands as `name as name`, and nothing else may stand there.
 if TYPE_CHECKING:
     # no module may have the name of what it holds: imported, it would take its place in this package
     from onlinecal.plots.decisions import decision_costs as decision_costs

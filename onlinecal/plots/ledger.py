@@ -1,7 +1,8 @@
 """Pictures of a ledger's keys: their certificates, and the frequencies of outcomes after forecasts.
 
 `..._numbers` computes a table of a report, and `draw_...` draws what is in it, and nothing else. Nothing has
-a state. The columns are those of the files that are written beside pictures.
+a state. The columns are those of the files that are written beside pictures. How pictures look may change
+freely.
 """
 
 from __future__ import annotations
@@ -66,7 +67,10 @@ def draw_dots(axis: Axes, dots: Floats, names: Sequence[str], marked: Sequence[i
 
 @style.in_house_style
 def draw_certificates(table: pl.DataFrame) -> Figure:
-    """Draw a dot for each key with rounds, at its rounds and certificate per round. Dashes: guarantees."""
+    """Draw a dot for each row, at its rounds and certificate per round. Dashes: guarantees.
+
+    Each row of the table must have rounds > 0: `stream report` leaves out keys that have none.
+    """
     rounds, certificates, guarantees = table.select("rounds", "certificate", "guarantee").to_numpy().T
     total, average = rounds.sum(), certificates.sum() / rounds.sum()
     figure = Figure(figsize=(9.6, 6.2))

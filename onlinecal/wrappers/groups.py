@@ -1,9 +1,22 @@
 """Any river classifier, with probabilities calibrated inside groups of rounds, and certificates by group.
 
 An atom is a set of rounds with the same membership in all groups. Forecasts come from one forecaster for each
-atom (`AtomForecaster`), or from a table that all groups share (`SharedForecaster`). Both are driven in the
-same way by the wrapper alone: `note_late`, `ask`, and with the ticket that it returned `settle`, in any
-order. A ticket has all that settling needs; nothing here refers to it.
+atom (`AtomForecaster`), or from a table that all groups share (`SharedForecaster`). The wrapper alone calls
+either, in the same way: `ask`, and with the ticket that it returned `settle`, in any order; `learn_alone` for
+a label without its forecast; `note_late` when a forecast begins to wait, and before one that waited is
+settled; and `accounts`, which only reads. A ticket has all that settling needs, and a forecaster does not
+keep it.
+
+`LateRounds` calls the wrapper. For a label it calls `_read`, which may refuse it. A label that settles a
+forecast goes to `_teach`, and then to `_settle`, with that forecast in `_here`. For any other label `_says`
+is called, unless the answer was empty, then `_teach`, and then `_learn_alone`. `_note_late` is called with
+the most forecasts that have waited: when there are more of them than before, and whenever one that waited is
+brought back. By the second call an atom that began later hears of late labels, too.
+
+`predict_proba_one` lets the model answer first: if the model raises, the open round stays open. It calls
+`_open` next, which puts the last forecast aside, out of `_here`, and notes that it is late before the next is
+made. Then it writes `_is_empty`, asks the forecaster and writes `_here`. All else that writes these two is in
+`LateRounds`.
 
 What always holds between two calls: a group's certificate is a sum over all forecasters, and over the rounds
 in `_counted`, of which no forecaster was charged. Of a shared table, every group has as many biases as the

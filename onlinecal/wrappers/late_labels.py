@@ -66,8 +66,9 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
     round. A subclass calls `_open` before it forecasts; it says how a round is charged (`_settle`), taken
     out to wait (`_take`) and put back (`_present`).
 
-    The fields here are written here and in `expiry`. A subclass writes two of them, when it is asked:
-    `_is_empty`, and `_here` if it keeps its forecast there.
+    The fields here are written here and in `expiry`; `CalibratedClassifier`, which repeats `_open` in place,
+    writes `_features`, too. A subclass writes two of them: `_is_empty` when it is asked, and `_here`, if it
+    keeps its forecast there, when it is asked and when it settles.
     """
 
     # of the class until they are needed: with more than 30 attributes each instance takes much more room

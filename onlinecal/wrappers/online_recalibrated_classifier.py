@@ -1,7 +1,9 @@
 """A classifier of scikit-learn that learns in batches, with probabilities that are recalibrated online.
 
-The state is the fitted classifier and the flat array of a `SteeredTable`. A batch changes both, and nothing
-else does: asking works on a copy of the array. Both are made new by `fit`.
+The state is the fitted classifier and the flat array of a `SteeredTable`. The first batch changes the
+classifier alone, and each later one changes both. Asking works on a copy of the array, and changes nothing.
+`fit` makes both anew, in an object of its own, so that a `fit` that is refused leaves all as it was. Pickles
+keep the array as it is, in the layout of `steering.binary` or `steering.vector`.
 """
 
 from __future__ import annotations
@@ -196,7 +198,10 @@ class OnlineRecalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEsti
         return X, column_or_1d(y, warn=True)
 
     def _learn(self, X: Any, y: LabelArray, classes: LabelArray) -> None:
-        """Learn a batch: the map first, by what the classifier says of it, then the classifier."""
+        """Learn a batch: ask the classifier about it, then let the classifier learn it, then the map.
+
+        The first batch makes the classifier and the map, and only the classifier learns it.
+        """
         strange = ~np.isin(y, classes)
         refuse(strange, y, f"y must be one of the classes {classes.tolist()}")
         if not hasattr(self, "estimator_"):

@@ -1,4 +1,7 @@
-"""The configuration that the options of `stream` and `stream serve` ask for."""
+"""The configuration that the options of `stream` and `stream serve` ask for.
+
+Nothing here has a state, and nothing is written: a ledger is opened only to read its configuration.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The verb `stream report`: what a ledger holds, key by key, also while it is written."""
+"""The verb `stream report`: what a ledger holds, key by key, also while it is written.
+
+The verb has no state, and the ledger is only read. Users rely on the options, on the names of the files that
+are written and on the keys of the JSON. The docstring of `report` is the text of its --help.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
 """Lanes of kind "lp": hints are recalibrated under the l_p error, by `OnlineLp`.
 
-`lanes.py` says what a lane is, who calls it, and in which order. A lane has three states, which `run` writes,
-outcome by outcome: `error`, the l_p error of what was
-announced; `online`, the counts of hints and the map that was fitted to them last; and `numbers`, the classes
-in the order in which they came. `next_fit` is the round after which a new map is fitted. Between two fits the
-map only gets columns of zeros for new classes, so an answer depends on the hint, the classes known and the
-last fit alone. `take` writes all of this once, before anything is run.
+`lanes.py` says what a lane is, who calls it, and in which order. A lane has three states, which `run` writes:
+`error`, the l_p error of what was announced; `online`, the counts of hints and the map that was fitted to
+them last; and `numbers`, the classes in the order in which they came. `next_fit` is the round after which a
+new map is fitted. An outcome may change all of them. A query may change the map, which then gets columns of
+zeros for new classes. Nothing else happens to it between two fits, so an answer depends on the hint, the
+classes known and the last fit alone. `admits` writes `labels` and `label_bytes`. `take` writes all of this
+once, before anything is run. What always holds between two calls: `error` and `online` count the same rounds.
 
 `LpState`, `StoredMap` and `StoredEntry` are saved formats, whose fields are told apart by their order.
+Whoever changes a field, or its place, raises STATE_FORMAT.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ from onlinecal.texts import shown
 from onlinecal.validation import check_count, check_number, check_open_unit
 
 MOST_LEVELS = 1000
+"""A key's `n_levels` may be at most this."""
 MOST_LP_ROUNDS = 1 << 31
 """Biases then fit 64 bits."""
 MOST_LP_OPEN = 1 << 22
+"""So many forecasts of a lane may be open."""
 LevelPairs = list[tuple[int, int]]
 
 

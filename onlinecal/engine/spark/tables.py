@@ -280,6 +280,8 @@ def recalibrated(
         inputs = [number(table, columns), *map(column, members)]
     elif is_boosted:
         _check_fit(recalibrator, names)
+        if initial is not None and INITIAL in names:
+            raise ValueError(f"columns must not name {INITIAL!r} beside initial=: rename it, and fit again")
         first = [] if initial is None else [number(table, initial, "initial").alias(INITIAL)]
         inputs = [*map(column, names), *first]
     elif not hasattr(recalibrator, "predict_proba"):
@@ -293,7 +295,8 @@ def recalibrated(
     def answer(frame: Any) -> Floats:
         if is_grouped:
             return recalibrator.predict_proba(frame[columns].to_numpy(), frame.drop(columns=columns))
-        start = frame.pop(INITIAL).to_numpy() if INITIAL in frame else None
+        # any other column may have that name
+        start = None if initial is None else frame.pop(INITIAL).to_numpy()
         if isinstance(columns, str) and not is_boosted:
             return recalibrator.predict_proba(np.stack(frame[columns]))
         # names for what was fitted without would be warned of

@@ -2,9 +2,9 @@
 
 Positions are integers in units of 2^-28, so a point of a coarse grid is the same point of every finer one:
 the table survives each change of level. `contract` says what its functions do, and `cells` what HIGH, LOW and
-TILT are. The table holds a pair (position, sum) for 0, for 1 and for each point that was ever charged; any
-other point has bias 0, so its sum is tilt * position. Steps are powers of two and cells start at multiples of
-their step.
+TILT are, and who keeps a memory. The table holds a pair (position, sum) for 0, for 1 and for each point that
+was ever charged; any other point has bias 0, so its sum is tilt * position. Steps are powers of two and cells
+start at multiples of their step.
 
 Invariant: the pairs are sorted by position. The first and the last are sentinels, 0 and 1, which never have a
 bias: 0 accepts 0 and 1 accepts 1, so that every search ends. After each charge these hold:

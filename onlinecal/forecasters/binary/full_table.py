@@ -1,9 +1,10 @@
 """What the grids share whose points are all in the table from the start: uniform, graded and nested ones.
 
 The table holds a pair (position, sum) for each point, in order. `cells` says what a sum is, and what HIGH,
-LOW and TILT are: a point accepts 0 iff its sum is at most HIGH, and 1 iff it is at least LOW. A round takes
-O(1), for two reasons. The cell that is valid now is known, so that nothing has to be searched. And a charge
-changes the label of one point alone, so that the cell which is valid next is the same one or its neighbour.
+LOW and TILT are: a point accepts 0 iff its sum is at most HIGH, and 1 iff it is at least LOW. It also says
+who keeps a memory, and so what must not move in it. A round takes O(1), for two reasons. The cell that is
+valid now is known, so that nothing has to be searched. And a charge changes the label of one point alone, so
+that the cell which is valid next is the same one or its neighbour.
 
 Invariant, between two rounds: the current cell, from LOWER to LOWER + STEP, is valid: its lower end accepts 0
 and its upper end accepts 1. BELOW is the index of the pair of its lower end. (A replay with a guide puts that

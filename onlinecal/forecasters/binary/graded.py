@@ -1,10 +1,10 @@
 """Almost-One-Step-Ahead on a graded grid: finer in the middle, where a step of the grid would cost most.
 
 A cell below 1/2 reports its lower end, so that only outcomes 1 cost its width; a cell above 1/2 reports its
-upper end, so that only outcomes 0 do. With w the width of the cell below a point v <= 1/2, each round that
-is charged to v then costs v w on average, but for the bias of v. A graded grid has v w = lambda at every
-point, and 1/2 is one of its points (docs/theory.md, Theorem 7d). Points are whole numbers of 2^-28.
-`full_table` says what the table holds and why a round takes O(1). There are no hints.
+upper end, so that only outcomes 0 do. With w the width of the cell below a point v <= 1/2, each round that is
+charged to v then costs v w on average, but for the bias of v. A graded grid has v w = lambda at every point,
+and 1/2 is one of its points (docs/theory.md, Theorem 7d). Points are whole numbers of 2^-28. `full_table`
+says what the table holds and why a round takes O(1), and `cells` who keeps a memory. There are no hints.
 
 The promise after T rounds is lambda T, and for each inner point (1 + |kappa|) times the bound on its bias
 (Theorem 7c; with late labels Theorem 15, in a window 25a, with shares 26a).

@@ -3,8 +3,10 @@
 The bounds themselves stand in the modules of the grids. d/m bounds the distance from a report to the charged
 point: d = 1/2 for the midpoint, 1 for the other reports.
 
-All of it is computed from settings: nothing here has a state, and no forecast depends on it, but for
-`cells_for` and `window_cells`, which choose grids. A bound may only change with its proof.
+All of it is computed from settings, and nothing here has a state. Forecasts depend on a part of it. Grids are
+chosen by `cells_for` and `window_cells`, and by `choice`, which reads `Biases` (`under`, `worst`, `length`)
+and `reach_of`; whoever changes these changes answers. `MOST_PROMISED` is also the most rounds that `dyadic`
+plays and that `soundness` accepts in a memory. A bound may only change with its proof.
 """
 
 from __future__ import annotations
@@ -77,5 +79,8 @@ def window_cells(window: int, biases: Biases, reach: float, share: int = 1) -> i
 
 
 def last_bearable(is_too_many: Callable[[int], bool]) -> int:
-    """The last number of rounds below the first that are too many."""
+    """The last number of rounds below the first that are too many.
+
+    `is_too_many` must stay true from that number on, since it is found by bisection.
+    """
     return bisect_left(range(1, MOST_PROMISED + 1), True, key=is_too_many)

@@ -2,7 +2,7 @@
 
 The grid of stage s has 2^s cells. LIMIT says how many rounds it serves; then every cell is divided in two
 where the next grid has a point. Points of one grid are points of the next, so the table survives. Otherwise a
-round is that of `graded`.
+round is that of `graded`. `cells` says who keeps a memory.
 
 STAGE and LIMIT change in `charge` and `charge_inside` alone, by `halve`, once the round that LIMIT names has
 been charged. The current cell is then made valid on the next grid. So between two rounds the grid is that of

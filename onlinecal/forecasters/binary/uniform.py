@@ -2,7 +2,7 @@
 
 A unit is 1/m until an outcome is neither 0 nor 1. Then `refined` makes it 2^SHIFT times smaller, once and for
 ever. `full_table` says what the table holds and why a round takes O(1), and `cells` what HIGH, LOW and TILT
-are.
+are, and who keeps a memory.
 
 The largest bias that the rule normally allows is c, and d/m is the most that one round may cost. If there may
 be hints, a point without bias accepts both outcomes, while the promise still holds. Its bias may then exceed

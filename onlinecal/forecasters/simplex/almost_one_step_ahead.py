@@ -1,7 +1,10 @@
 """SimplexAlmostOneStepAhead: the forecaster of several classes, played online, as a river classifier.
 
 What the forecaster has learnt is in `_run` (`simplex/run.py`), and which tokens are open in `_open`. All its
-other fields are settings, which never change. A method that is refused leaves both as they were.
+other fields are settings, which never change. `forecast` writes both, and so does `observe`; `learn_one` and
+`replay` write `_run`, which `replay` plays on in a copy. To answer, `predict_proba_one` may go on to the next
+grid, if that is due: this changes `_run`, but no answer. What a method refuses for its arguments leaves both
+as they were.
 """
 
 from __future__ import annotations
@@ -123,6 +126,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     problem: the labels. docs/theory-simplex.md has the proofs.
     """
 
+    # on the class, too, since they are public names of it (`tests.corpus` lists them)
     grid: SimplexGrid = "nested"
     window: int | None = None
 
@@ -269,10 +273,11 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
         Returns
         -------
-        The forecasts in the order of the outcomes, shape (T, k). Raises ValueError, before anything is
-        played, for bad outcomes or hints.
+        The forecasts in the order of the outcomes, shape (T, k). Raises ValueError, and changes nothing, for
+        bad outcomes or hints, and for more classes or rounds than 64 bits bear.
         """
-        run = self._run
+        # played on a copy: a late row may be one that the integers do not bear
+        run = self._run.copied()
         played = outcomes_of(outcomes, run.numbers, run.fixed)
         if return_look_ahead and len(played.vectors):
             raise ValueError(
@@ -288,6 +293,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
             guide = check_distributions(hints, (rounds, played.vectors.shape[1]), "hints")
         run.note_late(len(self._open))
         forecasts, charged = replayed(run, played, guide, return_look_ahead)
+        self._run = run
         return (forecasts, charged) if return_look_ahead else forecasts
 
     @property

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from onlinecal.lazy import lazy_names
 
+# The imports under TYPE_CHECKING are the package's public list; `lazy_names` reads them at run time. Each
+# stands as `name as name`, and nothing else may stand there.
 if TYPE_CHECKING:
     from onlinecal.measures.distance.calibration_distance import DistanceBracket as DistanceBracket
 else:

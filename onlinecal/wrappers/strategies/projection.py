@@ -179,16 +179,18 @@ class Projection(Restored):
             self._table._resume()
             self.note_late(schedule.most_late)
             return tapes
-        # at once, if the first bucket need not be halved; what it is asked about are the hints themselves
-        whole, first = copy.deepcopy(self), self._splitting
-        whole._splitting = None
-        tapes = whole.replay(raw, outcomes, schedule)
-        costs = (tapes.forecasts - raw) * (tapes.forecasts + raw - 2.0 * outcomes)
-        behind = np.cumsum([first.noted[0], *costs[schedule.order]])
-        if behind.max() < first.limits[0]:
-            first.noted[0] = float(behind[-1])
-            self.__dict__.update(whole.__dict__, _splitting=first)
-            return tapes
+        first = self._splitting
+        if not first.halves[0]:
+            # at once, if the first bucket need not be halved; what it is asked about are the hints themselves
+            whole = copy.deepcopy(self)
+            whole._splitting = None
+            tapes = whole.replay(raw, outcomes, schedule)
+            costs = (tapes.forecasts - raw) * (tapes.forecasts + raw - 2.0 * outcomes)
+            behind = np.cumsum([first.noted[0], *costs[schedule.order]])
+            if behind.max() < first.limits[0]:
+                first.noted[0] = float(behind[-1])
+                self.__dict__.update(whole.__dict__, _splitting=first)
+                return tapes
         tapes = Tapes(np.empty(len(raw)), np.empty(len(schedule.order)))
         for row, settled, waiting in schedule.turns(self.ticket, self.present):
             if settled is None:

@@ -1,8 +1,12 @@
 """Labels halved, the halves halved again, and so on: one event for each half among the rounds of both.
 
 A label keeps its number, and a node its projection, whichever labels a round names. A round asks the nodes
-over its labels, `events`, and its label settles those on the way down to it. `asked`, `_halves` and `events`
-belong together, and `_grow` alone writes them.
+over its labels, `events`, and its label settles those on the way down to it.
+
+`asked`, `_halves` and `events` belong together. `_grow` writes all three. `Strategy.present` then writes
+`asked` and `events` once more, with the same values, so `present` calls `_grow` before it. `_answer` or
+`present` comes before every `settle`, so that `asked` is not empty there. `numbers` only grows: `_grow`
+numbers the labels that a round names, and `settle` a label that no round has named.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from onlinecal.engine import spark as on_spark
+from onlinecal.engine.spark.tables import INITIAL
 from onlinecal.measures import (
     calibration_distance,
     expected_calibration_error,
@@ -178,6 +179,15 @@ def test_a_boosted_recalibrator_takes_features_and_initial_forecasts(spark, name
     rows = spark.createDataFrame(X.assign(row=range(800), start=start))
     answer = on_spark.recalibrated(rows, fitted, ["age", "size"], initial="start")
     np.testing.assert_array_equal(collected(answer, "recalibrated"), wanted)
+
+
+def test_a_column_may_have_the_name_that_initial_forecasts_travel_under(spark):
+    P, y = predictions(200, 2, 0)
+    fitted = DecisionRecalibrator(epsilon=0.1).fit(P, y)
+    rows = as_table(spark, P, row=range(200)).withColumnRenamed("c1", INITIAL)
+    answer = on_spark.recalibrated(rows, fitted, ["c0", INITIAL])
+    wanted = fitted.predict_proba(P)
+    np.testing.assert_array_equal(collected(answer, f"recalibrated_{INITIAL}"), wanted[:, 1])
 
 
 THREE = ["c0", "c1", "c2"]

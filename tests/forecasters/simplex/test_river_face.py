@@ -133,7 +133,7 @@ def test_arrays_and_lists_are_the_same_sequence(kind):
         ({"labels": ["a", "b", "a"]}, "'a' twice"),
         ({"labels": [None]}, "labels must be a class label, got None"),
         ({"labels": [[1]]}, r"labels must be a hashable class label, got \[1\]"),
-        ({"labels": ["a", "b"], "n_classes": 3}, "n_classes=3 does not go with 2 labels"),
+        ({"labels": ["a", "b"], "n_classes": 3}, "n_classes must be 2, the number of labels"),
         *(({"n_classes": 3, "window": w}, "window") for w in (0, 2.5, True, "10", (1 << 24) + 1)),
         ({"window": 9}, "window=9 needs n_classes or labels"),
         (
@@ -150,3 +150,15 @@ def test_arrays_and_lists_are_the_same_sequence(kind):
 def test_bad_parameters_are_refused_by_name(parameters, message):
     with pytest.raises(ValueError, match=message):
         SimplexAlmostOneStepAhead(**parameters)
+
+
+def test_a_replay_that_is_refused_in_a_late_row_leaves_the_forecaster_as_it_was():
+    # 47 classes are more than the integers bear on so fine a grid with so much slack
+    forecaster = SimplexAlmostOneStepAhead(n_cells=1 << 20, slack=1000.0)
+    forecaster.replay(["a", "b"])
+    before, memory = forecaster.predict_proba_one({}), forecaster.memory.copy()
+    with pytest.raises(ValueError, match="47 classes are more than its integers bear"):
+        forecaster.replay(range(60))
+    assert (forecaster.n_rounds, forecaster.classes) == (2, ["a", "b"])
+    assert forecaster.predict_proba_one({}) == before
+    assert np.array_equal(forecaster.memory, memory)

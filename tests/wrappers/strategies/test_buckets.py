@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead
 from onlinecal.adversaries import misleading_hints
+from onlinecal.steering.replaying import Schedule
 from onlinecal.wrappers.strategies import buckets, projection
 from onlinecal.wrappers.strategies.buckets import SplittingBuckets
 from onlinecal.wrappers.strategies.projection import Projection
@@ -166,6 +167,25 @@ def test_buckets_that_come_later_know_of_late_labels(impatient):
         promised = table._promise(100)
         table._note_late(10)
         assert table._promise(100) > promised
+
+
+def test_a_replay_goes_on_in_the_buckets_that_are_there(impatient):
+    part, again = (Projection(1.0, 1, None, steers=False, splits=True) for _ in range(2))
+    hints, outcomes, t = np.linspace(0.1, 0.9, 40), np.arange(40) % 2, np.arange(40)
+    for each in (part, again):
+        for hint, y in zip(hints.tolist(), outcomes.tolist(), strict=True):
+            each.ask(hint)
+            each.settle(y)
+        # as late labels of the first bucket may have it, whose forecasts were better than their hints
+        each._splitting.limits[0], each._splitting.noted[0] = 1e9, 0.0
+    assert len(part.tables) > 1
+    said = []
+    for hint, y in zip(hints.tolist(), outcomes.tolist(), strict=True):
+        said.append(part.ask(hint))
+        part.settle(y)
+    tapes = again.replay(hints, outcomes == 1, Schedule(t, t + 1, np.ones(40, bool)))
+    assert tapes.forecasts.tolist() == said
+    assert again.certificate == part.certificate
 
 
 def test_a_bucket_is_halved_once_forecasts_are_behind_by_the_theorems_tau():
