@@ -5,7 +5,8 @@ Events come as objects, decoded from lines or made in Python. `Columns.put` chec
 
 All lists of a `Columns` have the same length, one entry for each event. They are written while a batch is
 read. Later only two calls write: `append`, by which the judge adds an outcome that was parked, and `refuse`,
-by which turns refuse a query with another key. A batch is used once, and never saved.
+by which turns refuse a query with another key, and archives an event about a forecast that was moved to one.
+A batch is used once, and never saved.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 A forecaster numbers its tokens and knows which of them are open, that is neither settled nor withdrawn. Each
 token can be settled or withdrawn once.
 
-A token itself never changes, and does not know whether it is open: that is in `OpenForecasts`, which the
-forecaster alone writes. `issue` opens a token; `check` and then `close`, behind the change that the outcome
-makes, close it. So an outcome that is refused leaves its token open.
+A token itself never changes, and does not know whether it is open: that is in `OpenForecasts`, which its
+owner alone writes, a forecaster or a wrapper. `issue` opens a token; `check` and then `close`, behind the
+change that the outcome makes, close it. So an outcome that is refused leaves its token open.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 A metric checks a round before it counts it, so a refused round changes nothing; `revert` undoes `update`.
 
-`update` and `revert` are the only calls that write. They change what a subclass counts (`_count`,
-`_uncount`), and `update` also which labels were met, which `revert` does not take back. A measure that was
-computed is kept in `_cached` until the next round. Rounds may be reverted in any order.
+`update` and `revert` are the only calls that change an answer. They change what a subclass counts (`_count`,
+`_uncount`), and `update` also which labels were met, which `revert` does not take back. `get` writes
+`_cached`, where a measure that was computed is kept until the next round. Rounds may be reverted in any
+order.
 """
 
 from __future__ import annotations

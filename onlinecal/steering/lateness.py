@@ -9,11 +9,11 @@ rho is estimated from the residuals of the batches of outcomes so far, with the 
 outcome less the present answer of the fastest curve. Against the given answers, the outcomes of a model that
 is wrong in one direction would look like one observation.
 
-An account is a stretch of a steering state (`binary`, `vector`), which alone calls these functions. When a
-forecast is asked for, they call `begin_batch` once, and `asked_for` after they have counted the forecast.
-When an outcome is learnt, they call `take_note`, once for each class, and then `parts_learnt`, once. These
-three write; `asked_for` and `likeness` only read. `binary` and `vector` say who keeps their states, and an
-account with them.
+An account is a stretch of a steering state (`binary`, `vector`), and these two modules alone call the
+functions that write; `trust` calls `asked_for`, too. When a forecast is asked for, they call `begin_batch`
+once, and `asked_for` after they have counted the forecast. When an outcome is learnt, they call `take_note`,
+once for each class, and then `parts_learnt`, once. These three write; `asked_for` and `likeness` only read.
+`binary` and `vector` say who keeps their states, and an account with them.
 
 What always holds between two calls: RUN counts the outcomes learnt since a forecast was last asked for, and
 the sums of residuals are over just these. So all of them are 0 after `begin_batch`. ALIKE and ALIKE_AT_MOST

@@ -5,8 +5,9 @@ then its own snapshot, and because handing one array to compiled code costs 0.15
 costs 0.35. `contract` says what each grid does with it.
 
 Who writes a memory: `header` and the grid's `new_memory` once; then the grid's `charge`, `charge_inside` and
-`note_late` alone, and `to_units`, which adds to MOVED what rounding an outcome costs. `propose`, `report` and
-all that computes a bound only read. A round is `note_late`, `propose`, `report`, and when the outcome is
+`note_late` alone, and `to_units`, which adds to MOVED what rounding an outcome costs. A replay with a guide
+charges by the functions of `guided_uniform` or `guided_dyadic` in place of the grid's. `propose`, `report`
+and all that computes a bound only read. A round is `note_late`, `propose`, `report`, and when the outcome is
 known `has_room`, then `charge` or `charge_inside`. Other rounds may come in between.
 
 What always holds between two calls: SPREAD is the sum of the biases' sizes, MOVED the distance from all

@@ -6,9 +6,10 @@ source, which is how the tests check compiled code. The second group is asked be
 
 The shortest example is `graded`. A new one is entered in `MACHINES` of `compiled`, with a FORMAT of its own.
 
-`note_late`, `charge` and `charge_inside` alone change a memory, and `refined` answers with a new one where it
-must; the rest only reads. A round is `note_late`, `propose`, and later `has_room` and one of the two charges;
-other rounds may come in between. Names and order of parameters are what compiled callers rely on.
+Of these functions `note_late`, `charge` and `charge_inside` alone change a memory, and `refined` answers with
+a new one where it must; the rest only reads. (`cells` says who else writes one.) A round is `note_late`,
+`propose`, and later `has_room` and one of the two charges; other rounds may come in between. Names and order
+of parameters are what compiled callers rely on.
 """
 
 from __future__ import annotations

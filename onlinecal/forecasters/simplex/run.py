@@ -5,12 +5,13 @@ The first soft label makes a run ready for such labels: the units of its memory 
 rounding.
 
 Invariants: `numbers` has the classes that the memory is for, in its order; the window's table, if there is
-one, is that of the memory; and the grid is that of the coming round, or `grow` makes it so before the round.
+one, is that of the memory; and the grid is that of the coming round, or `_grow` makes it so before the round.
 
 A round is `note_late` with the number of other open forecasts, `announce`, and when the label is known
 `observe`, which calls `divide` for the first soft label, `meet` for new classes, and `settle`. `meet`,
-`divide`, `grow` and `note_late` may put another memory in place of the old one; so nobody keeps it from call
-to call. What is refused raises before anything has changed.
+`divide`, `_grow` and `note_late` may put another memory in place of the old one; so nobody keeps it from call
+to call. A label that is refused raises before a round is charged. `replayed` may raise in a late row, when
+earlier ones are settled: who must not lose the run gives it one that is `copied`.
 
 The account of the past (`past`, `since`, `newcomers`, `grids`) is written by `meet` and `note_late`, and once
 by whoever restores a run. It is in the order in which things happened. Guarantees follow from it, so it is

@@ -19,9 +19,9 @@ sequences,
 was
   rounded off.
 
-A `CalibrationMonitor` is a `Tallies` that also answers. Only `update` and `update_many` write; its answers
-read, and are proven of all rounds that were counted, those included that were counted at a neighbouring
-value.
+A `CalibrationMonitor` is a `Tallies` that also answers. `update` and `update_many` write, and a metric that
+owns one writes by what `Tallies` names. Its answers read, and are proven of all rounds that were counted,
+those included that were counted at a neighbouring value.
 """
 
 from __future__ import annotations
