@@ -89,7 +89,8 @@ def printed(block: str, names: dict[str, Any]) -> list[tuple[int, str]]:
     names["print"] = lambda *values: lines.append(
         (sys._getframe(1).f_lineno, " ".join(str(value) for value in values))
     )
-    exec(compile(block, "page", "exec"), names)
+    # without the future statements of this module
+    exec(compile(block, "page", "exec", dont_inherit=True), names)
     return lines
 
 

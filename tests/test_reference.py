@@ -151,7 +151,10 @@ def test_what_is_no_grid_and_no_outcome_is_refused(start, message):
 def test_the_theory_begins_with_algorithm_1_and_the_tutorial_has_its_lines():
     source = inspect.getsource(almost_one_step_ahead)
     theory = (ROOT / "docs/theory.md").read_text(encoding="utf-8")
-    assert f"```python\n{source}```" in theory[: theory.index("## 1. ")]
+    imports = (
+        "from collections.abc import Generator\nfrom onlinecal.validation import check_count, outcome_of"
+    )
+    assert f"```python\n{imports}\n\n\n{source}```" in theory[: theory.index("## 1. ")]
     (shown,) = re.findall(
         r"^def almost_one_step_ahead.*?^```",
         (ROOT / "docs/tutorials/paper.md").read_text(encoding="utf-8"),
