@@ -223,9 +223,10 @@ signal.signal(signal.SIGALRM, interrupt)
 machine, memory = forecaster.machine, forecaster.memory
 rng = np.random.default_rng(1)
 beginning.filling.is_possible = lambda: False
-while len(signals) < 200:
+# on a slow machine a round takes longer, so the time until a signal grows
+while len(signals) < 200 or memory[ROUNDS] == 0:
     try:
-        signal.setitimer(signal.ITIMER_REAL, 1e-6 + 3e-5 * rng.random())
+        signal.setitimer(signal.ITIMER_REAL, 1e-6 + 3e-5 * rng.random() * (1 + len(signals) / 200))
         while True:
             machine.advance(memory, OUTCOMES[memory[ROUNDS]])
     except KeyboardInterrupt:

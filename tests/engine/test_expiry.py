@@ -95,7 +95,7 @@ def test_the_bound_holds_for_expiring_keys_and_can_be_changed_as_nothing_else_ca
         found = asked(engine, ("k", NOW), ("k", NOW + 100.5), ("k", NOW + 100), ("k", NOW - 1e9))
         assert found == ["Forecast", "invalid", "Forecast", "Forecast"]
         assert asked(engine, ("j", -2 * MAX_JUMP), ("j", NOW * 1e3)) == ["invalid", "invalid"]
-    with pytest.raises(ValueError, match="another configuration"):
+    with pytest.raises(ValueError, match="config must be the one that the ledger was made with"):
         Engine(path, brief(11.0, max_jump=1e300))
     Engine(path, brief(10.0, max_jump=1e300)).close()
     with Engine(path) as engine, Engine() as unbounded:

@@ -117,13 +117,17 @@ def test_workers_in_threads_play_with_the_same_numbers_and_what_a_task_raises_ar
         list(work(divmod, [(1, 0)], threads))
     assert sorted(work(abs, [(-1,), (2,)], threads)) == [1, 2]
     (game, *_) = store.plan.games
-    with pytest.raises(FileNotFoundError, match=r"worker on \S+ misses .* the same place.*away\.py"):
+    with pytest.raises(
+        FileNotFoundError, match=r"worker on \S+ lacks a file .* the same path there.*away\.py"
+    ):
         list(work(playing.play_game, [(game, playing.identity(game), ["away.py"])], threads))
 
 
 def test_a_process_with_other_versions_refuses_to_play(grid):
     (game, *_) = read_plan(grid).games
-    with pytest.raises(ValueError, match=r"worker on \S+ cannot play: .* numpy .* for numpy 0.1; install"):
+    with pytest.raises(
+        ValueError, match=r"worker on \S+ cannot play: .* numpy .* in place of numpy 0.1; install"
+    ):
         playing.play_game(game, "numpy 0.1")
 
 
@@ -254,14 +258,16 @@ def test_a_cluster_is_left_alone_and_what_a_task_raises_arrives_as_it_was(dask, 
 @pytest.mark.slow
 def test_workers_with_other_versions_refuse(dask, grid, tmp_path, monkeypatch):
     monkeypatch.setattr(playing, "identity", lambda game: "numpy 0.1")
-    with pytest.raises(ValueError, match=r"worker on \S+ cannot play: .* numpy .* for numpy 0.1"):
+    with pytest.raises(ValueError, match=r"worker on \S+ cannot play: .* numpy .* in place of numpy 0.1"):
         play_games(Store(read_plan(grid), tmp_path / "out"), dask)
 
 
 @pytest.mark.slow
 def test_files_of_ones_own_must_be_where_the_worker_is(dask, grid):
     (game, *_) = read_plan(grid).games
-    with pytest.raises(FileNotFoundError, match=r"worker on \S+ misses .* the same place.*away\.py"):
+    with pytest.raises(
+        FileNotFoundError, match=r"worker on \S+ lacks a file .* the same path there.*away\.py"
+    ):
         list(work(playing.play_game, [(game, playing.identity(game), ["away.py"])], dask))
 
 
