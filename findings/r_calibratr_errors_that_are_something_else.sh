@@ -18,6 +18,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 apt-get download --quiet=2 r-cran-calibratr=0.1.2-2
+[[ "$(Rscript --version 2>&1)" == *"version 4.2.2"* ]] || { echo "this was seen with R 4.2.2" >&2; exit 1; }
 dpkg -x r-cran-calibratr_0.1.2-2_*.deb .
 
 cat > errors.R <<'R'

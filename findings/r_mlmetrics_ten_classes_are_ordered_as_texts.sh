@@ -17,6 +17,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 apt-get download --quiet=2 r-cran-mlmetrics=1.1.1-3
+[[ "$(Rscript --version 2>&1)" == *"version 4.2.2"* ]] || { echo "this was seen with R 4.2.2" >&2; exit 1; }
 dpkg -x r-cran-mlmetrics_1.1.1-3_*.deb .
 
 cat > ten.R <<'R'

@@ -32,10 +32,6 @@ NativeLowering: Any = getattr(typed_passes, "NativeLowering", object)
 NopythonTypeInference: Any = getattr(typed_passes, "NopythonTypeInference", object)
 ARE_THERE = object not in (JITCodeLibrary, NativeLowering, NopythonTypeInference)
 
-NOT_NEEDED = {"WithLifting", "InlineClosureLikes", "NopythonRewrites"}
-"""numba's passes for what no kernel and no part has: `with`, closures, and sums of whole arrays. They take a
-twentieth of the time to compile."""
-
 LARGE = 1 << 59
 """Kernels have numbers from here on, which numba's own counting does not reach."""
 
@@ -143,8 +139,10 @@ class PartLowering(OwnLowering):
     def lower(self, state: Any) -> None:
         """Lower, and tell numba how the part is called."""
         name = state.func_id.func_qualname
-        if not state.flags.nrt and holds_array(state.return_type):
-            raise NotImplementedError(f"{name} does not count references and returns an array")
+        if not state.flags.nrt and any(map(holds_array, [state.return_type, *types_of_calls(state)])):
+            raise NotImplementedError(
+                f"{name} counts no references, so it may neither make nor return an array"
+            )
         flags, library = state.flags, PartLibrary(state.targetctx.codegen(), "part")
         library.optimised = bool(flags.forceinline)
         flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
@@ -162,6 +160,12 @@ class PartLowering(OwnLowering):
 def holds_array(kind: Any) -> bool:
     """Whether values of this type are arrays or hold some."""
     return isinstance(kind, types.Array) or any(map(holds_array, getattr(kind, "types", ())))
+
+
+def types_of_calls(state: Any) -> list[Any]:
+    """The types of what the functions return that a function calls; a slice is no call."""
+    calls = state.calltypes.items()
+    return [signature.return_type for call, signature in calls if getattr(call, "op", "") == "call"]
 
 
 class TypingOnce(NopythonTypeInference):
@@ -196,18 +200,16 @@ if ARE_THERE:
 
 
 class OwnCompiler(CompilerBase):
-    """numba's compiler with a lowering of ours, and without the passes that are not needed."""
+    """numba's compiler with an inference of types and a lowering of ours."""
 
     lowering: type
 
     def define_pipelines(self) -> list[PassManager]:
-        """numba's passes that are needed, with the lowering replaced by ours."""
+        """numba's passes, two of them replaced by ours."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
         pipeline = PassManager("own")
         ours = {NativeLowering: self.lowering, NopythonTypeInference: TypingOnce}
-        pipeline.passes = [
-            (ours.get(kind, kind), name) for kind, name in passes if kind.__name__ not in NOT_NEEDED
-        ]
+        pipeline.passes = [(ours.get(kind, kind), name) for kind, name in passes]
         pipeline.finalize()
         return [pipeline]
 

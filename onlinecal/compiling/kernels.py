@@ -81,9 +81,10 @@ def kernel_part(
         True: it is optimised by itself and then inlined wherever it is called. False: it is optimised with
         the kernel that calls it.
     counted
-        Whether references to arrays are counted. They need not be if the part neither makes arrays nor
-        returns any: numba refuses to compile the first, and this package the second. Counting takes two calls
-        for each array in every part with a loop, a fifth of the time of a round of the simplex machine.
+        Whether references to arrays are counted. They need not be if the part neither makes arrays, nor
+        returns any, nor calls what does; a part that does is refused when it is compiled. It may take slices.
+        Counting takes two calls for each array in every part with a loop, a fifth of the time of a round of
+        the simplex machine.
     error_model
         What divisions do if the divisor is 0: "python" raises, "numpy" does not.
     """

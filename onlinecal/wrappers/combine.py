@@ -219,7 +219,7 @@ class CombinedForecasts(Growing):
     _report: CombinedReport = field(init=False, repr=False)
     _rows: Rows = field(init=False, repr=False)
     _slack: float | None = field(init=False, repr=False)
-    _together: Together = field(init=False, repr=False)
+    _played: Together = field(init=False, repr=False)
 
     _KEPT_AS = "a column of combined forecasts"
 
@@ -283,10 +283,6 @@ class CombinedForecasts(Growing):
         _, new = _read(columns, *given, self.names, self._rows.later)
         return self._continued(self._rows.followed_by(new))
 
-    @property
-    def _forecasts(self) -> Floats:
-        return self._together.forecasts
-
     def _numbers_of(self, outcomes: Any) -> Ints:
         return check_outcomes(outcomes).astype(np.int64)
 
@@ -297,9 +293,6 @@ class CombinedForecasts(Growing):
 
     def _settings(self) -> dict[str, Any]:
         return {"names": check_plain(self.names, "names of columns"), "slack": self._slack}
-
-    def _answers(self) -> Arrays:
-        return self._together._asdict()
 
     @classmethod
     def _restored(cls, settings: dict[str, Any], rows: Rows, answers: Arrays) -> Self:
@@ -460,7 +453,7 @@ def _made(
     )
     settled = np.searchsorted(settling.known, np.arange(1, len(rows) + 1), side="right")
     result = CombinedForecasts(like(given, out), weights, names, certificates[settled], guarantee)
-    return result._with(report=report, rows=rows, slack=slack, together=together)
+    return result._with(report=report, rows=rows, slack=slack, played=together)
 
 
 def brier_of(forecasts: Floats, outcomes: Ints) -> float:

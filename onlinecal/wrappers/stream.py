@@ -162,10 +162,6 @@ class RecalibratedStream(Growing):
         new, _ = _read(probabilities, *given, self._how.classes, self._rows.later)
         return self._continued(self._rows.followed_by(new))
 
-    @property
-    def _forecasts(self) -> Floats:
-        return self._played.forecasts
-
     def _numbers_of(self, outcomes: Any) -> Ints:
         return self._how.classes.numbers_of(outcomes)
 
@@ -177,9 +173,6 @@ class RecalibratedStream(Growing):
     def _settings(self) -> dict[str, Any]:
         classes = self._how.classes._replace(names=check_plain(self._how.classes.names, "classes"))
         return {**vars(self._how), "classes": classes._asdict()}
-
-    def _answers(self) -> Arrays:
-        return self._played._asdict()
 
     @classmethod
     def _restored(cls, settings: dict[str, Any], rows: Rows, answers: Arrays) -> Self:

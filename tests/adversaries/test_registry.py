@@ -114,7 +114,8 @@ def catalogue(monkeypatch):
 
 @register_jitable
 def echo_step(state, t, forecast, rise_zero, rise_one, u):
-    outcome = int(state[1]) if t else 0
+    # a user's step may have comprehensions and sums of arrays
+    outcome = int((np.array([one for one in state[1:2]]) + 0.0).sum()) if t else 0
     state[1] = u < state[0]
     return outcome
 

@@ -32,12 +32,18 @@ def test_a_part_is_compiled_once_whatever_kind_of_part_calls_it(monkeypatch, tmp
     assert sum("ol_max" in name for name in names) <= 1
 
 
-def test_a_part_without_counts_may_not_return_an_array():
-    @uncounted
-    def same(values):
-        return values
-
-    with pytest.raises(
-        (NotImplementedError, TypingError), match="does not count references and returns an array"
-    ):
-        compiled(lambda values: same(values)[0])(np.arange(3))
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda x: x,
+        lambda x: np.empty(2)[0],
+        lambda x: np.sort(x)[0],
+        lambda x: x.ravel()[0],
+        lambda x: x.copy()[0],
+    ],
+    ids=["returned", "made", "sorted", "seen otherwise", "copied"],
+)
+def test_a_part_without_counts_neither_makes_nor_returns_an_array(part):
+    part = uncounted(part)
+    with pytest.raises((NotImplementedError, TypingError), match="neither make nor return an array"):
+        compiled(lambda values: part(values) is None)(np.arange(3))

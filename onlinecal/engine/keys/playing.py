@@ -321,7 +321,7 @@ def free_lane(fields: Any, first_lane: int) -> int:
     return best if lanes == fields[first_lane, MOST_LANES] else -1
 
 
-@inlined
+@inlined(counted=True)
 def certificate_of(heap: Any, fields: Any, first_lane: int) -> float:
     """A key's certificate: by Fact 4 those of its lanes add up."""
     total, lane = 0.0, first_lane

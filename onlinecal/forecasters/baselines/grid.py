@@ -329,7 +329,7 @@ def stationary(chain: NDArray[np.float64]) -> tuple[int, NDArray[np.float64]]:
     return first, weights
 
 
-@inlined
+@inlined(counted=True)
 def mix_stationary(memory: Memory) -> None:
     """A point without regrets, or the stationary distribution of the chain that moves along regrets.
 

@@ -37,6 +37,8 @@ class Growing(Proven):
     _KEPT_AS: ClassVar[str]
     """What files of it are called."""
     _rows: Rows
+    _played: Any
+    """What was made of the rows: a named tuple of arrays, one of which is `forecasts`."""
 
     def observe(self, ids: ArrayLike, outcomes: ArrayLike, *, settled_at: ArrayLike | None = None) -> Self:
         """The same with outcomes of earlier rows, which became known since they were forecast.
@@ -82,7 +84,7 @@ class Growing(Proven):
         ValueError
             For keys of groups, or names, that are neither texts nor numbers.
         """
-        arrays = {**arrays_of(self._rows), **self._answers(), "settings": as_json(self._settings())}
+        arrays = {**arrays_of(self._rows), **self._played._asdict(), "settings": as_json(self._settings())}
         keep(path, self._KEPT_AS, arrays)
 
     @classmethod
@@ -125,17 +127,13 @@ class Growing(Proven):
     def _continued(self, rows: Rows) -> Self:
         """What comes of more rows, or more outcomes; ValueError if it changes a forecast that was given."""
         after = self._play(rows)
-        if not np.array_equal(after._forecasts[: len(self._forecasts)], self._forecasts):
+        given = self._played.forecasts
+        if not np.array_equal(after._played.forecasts[: len(given)], given):
             raise ValueError(
                 "the column cannot go on: this version of onlinecal, or this machine, would have given other "
                 "forecasts of the rows so far; go on where they were made, or begin a new column"
             )
         return after
-
-    @property
-    @abstractmethod
-    def _forecasts(self) -> Floats:
-        """The forecasts of all rows, as they were played."""
 
     @abstractmethod
     def _numbers_of(self, outcomes: Any) -> Ints:
@@ -148,10 +146,6 @@ class Growing(Proven):
     @abstractmethod
     def _settings(self) -> dict[str, Any]:
         """What JSON says of the settings."""
-
-    @abstractmethod
-    def _answers(self) -> Arrays:
-        """What was made of the rows."""
 
     @classmethod
     @abstractmethod
