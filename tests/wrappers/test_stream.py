@@ -232,6 +232,13 @@ def test_the_report_compares_what_comes_in_and_out(k):
     assert f"after         {report.brier_out:12.4f}{report.log_loss_out:10.4f}" in str(report)
 
 
+def test_costs_of_decisions_are_told_where_their_bound_says_something():
+    p, y = np.tile([0.25, 0.75], 1000), np.tile([0, 1], 1000)
+    told = "promised and realised cost differ by at most"
+    assert told in recalibrate_stream(p, y)._repr_html_()
+    assert told not in recalibrate_stream(p[:2], y[:2])._repr_html_()
+
+
 def test_what_comes_out_worse_is_warned_of():
     rng, (_, y) = np.random.default_rng(4), column(2000)
     with pytest.warns(LabelWarning, match="worse than the given ones") as warned:
