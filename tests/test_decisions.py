@@ -49,11 +49,11 @@ def test_costs_are_those_of_each_decision_averaged_over_the_jitter():
 
 def test_a_stream_says_the_same_per_row():
     rng = np.random.default_rng(1)
-    said = rng.random(400)
-    result = recalibrate_stream(said, rng.random(400) < said)
-    expected = decision_bound(result.certificate[-1], 0.05) / 400
+    said = rng.random(4000)
+    result = recalibrate_stream(said, rng.random(4000) < said)
+    expected = decision_bound(result.certificate[-1], 0.05) / 4000
     assert result.decision_certificate(0.05, normalize=True) == expected
-    assert result.report().decision_certificate(0.05) == pytest.approx(400 * expected)
+    assert result.report().decision_certificate(0.05) == pytest.approx(4000 * expected)
     assert f"differ by at most {expected:.4f} per row" in result._repr_html_()
     table = recalibrate_stream(np.full((30, 3), 1 / 3), rng.integers(0, 3, 30))
     with pytest.raises(ValueError, match="decision_certificate needs a column"):
