@@ -123,7 +123,8 @@ class Kind(CatalogueEntry):
     summary
         One line that says which outcomes it plays.
     power
-        How much its step looks at.
+        How much its step looks at: "oblivious", "adaptive", "internal", or of a kind that plays other
+        adversaries "mixed" (see `Power`).
     source
         Where it comes from: a paper, or "this library".
     parameters
@@ -253,6 +254,11 @@ class Adversary:
         A seed of `numpy.random.default_rng`, but not None: the same seed always gives the same outcomes.
     horizon
         The number of rounds it was made for; None if none was given.
+
+    Raises
+    ------
+    ValueError
+        For None as the seed, and for any that `numpy.random.default_rng` does not take.
     """
 
     n_classes: int | None = None
@@ -417,7 +423,13 @@ class MulticlassAdversary(Adversary):
     name, kind, phases, seed, horizon
         As for `Adversary`.
     n_classes
-        k, at least 2.
+        k, from 2 to 1000.
+
+    Raises
+    ------
+    ValueError
+        For n_classes below 2 or above 1000, for None as the seed, and for any that
+        `numpy.random.default_rng` does not take.
     """
 
     n_classes: int
@@ -431,7 +443,7 @@ class MulticlassAdversary(Adversary):
         seed: Seed = 0,
         horizon: int | None = None,
     ) -> None:
-        self.n_classes = n_classes
+        self.n_classes = check_count(n_classes, "n_classes", MOST_ADVERSARY_CLASSES, least=2)
         super().__init__(name, kind, phases, seed, horizon)
 
     def outcome(  # type: ignore[override]

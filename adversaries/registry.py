@@ -124,9 +124,9 @@ def register(kind: Kind) -> None:
     Raises
     ------
     ValueError
-        If the name is not in kebab-case or belongs to another kind, if the power is not one of the four, if
-        there is neither a step nor a `compose` that can be called, or if `depth_parameter` or
-        `horizon_unless` names no parameter.
+        If the name is not in kebab-case or belongs to another kind, if the power is not "oblivious",
+        "adaptive", "internal" or "mixed", if there is neither a step nor a `compose` that can be called, or
+        if `depth_parameter` or `horizon_unless` names no parameter.
     """
     if not isinstance(kind, Kind):
         raise ValueError(f"kind must be a Kind, got {kind!r}")

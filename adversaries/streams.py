@@ -307,7 +307,9 @@ def replay_table(path: str | Path) -> Stream:
         with np.load(path) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (BadZipFile, ValueError, TypeError, AttributeError, OSError) as error:
-        raise ValueError(f"{path} is not a numpy archive (.npz) of arrays") from error
+        raise ValueError(
+            f"{path} must be a numpy archive (.npz) with the arrays {PROBABILITIES_ARRAY} and {LABELS_ARRAY}"
+        ) from error
     for name in (PROBABILITIES_ARRAY, LABELS_ARRAY):
         if name not in arrays:
             raise ValueError(f"{path} must have an array {name!r}; its arrays: {', '.join(arrays) or 'none'}")

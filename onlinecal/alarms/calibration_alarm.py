@@ -255,6 +255,11 @@ class CalibrationAlarm(Restored, base.DriftDetector):
     n_rounds, n_alarms
         Rounds taken up, and alarms among them.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Notes
     -----
     It takes pairs. Models of river with a `drift_detector` give it one number, whether a prediction was

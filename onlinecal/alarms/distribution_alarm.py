@@ -104,6 +104,11 @@ class DistributionAlarm(Restored, base.DriftDetector):
     n_rounds, n_alarms
         Rounds taken up, and alarms among them.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Examples
     --------
     >>> import math, random

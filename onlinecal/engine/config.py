@@ -101,6 +101,11 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     alarm
         The rate of false alarms about the key's forecasts, and about its hints: at most one in 1/alarm of
         them, on average (docs/alarms.md). None and True: 1e-4; False: no alarms.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
     """
 
     kind: Kind = "binary"
@@ -230,6 +235,11 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         For how many accepted events an outcome waits for its query, if it comes first; and how many outcomes
         may wait at a time. 0: none, such an outcome is rejected as "unknown". As `max_jump` it may be changed
         at any time.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
     """
 
     default: KeyConfig = KeyConfig()

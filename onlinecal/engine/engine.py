@@ -254,7 +254,7 @@ class Engine:
         with self._mutex:
             if not 0 <= number <= self._last_kept:
                 raise ValueError(
-                    f"number must be from 0 to {self._last_kept}, the last one kept, got {number!r}"
+                    f"number must be that of answers in `kept`, at most {self._last_kept}, got {number!r}"
                 )
             self._delivered = max(self._delivered, number)
 

@@ -244,7 +244,11 @@ def items_of(data: bytes) -> list[bytes] | Rejected:
             json_in(data)
         except NoEvent as error:
             return Rejected(None, error.reason, str(error))
-        return Rejected(None, "malformed", "this is no list of events that can be read")
+        return Rejected(
+            None,
+            "malformed",
+            "this is no list of events that can be read: write [{...}, {...}], with all texts in UTF-8",
+        )
 
 
 def decode_lines(data: bytes) -> list[Incoming | Rejected]:

@@ -193,7 +193,10 @@ def _seconds_of_text(text: str) -> float:
     try:
         local = datetime(year, month, day, hour, minute, second)
     except ValueError:
-        remedy = "months end at 12, hours at 23, minutes and seconds at 59"
+        remedy = (
+            "years begin at 0001, months end at 12, days where their month does, hours at 23, minutes and "
+            "seconds at 59"
+        )
         raise NoEvent("invalid", f"time {shown_json(text)} is in no calendar: {remedy}") from None
     whole = (local - _EPOCH) // timedelta(seconds=1) - _offset_of(zone)
     scale = 10 ** len(fraction or "")

@@ -82,6 +82,9 @@ from onlinecal.engine.keys.playing import (
 from onlinecal.engine.ledger.schema import ByColumns, Record, by_columns, stored, stored_outcome
 from onlinecal.texts import shown
 
+EXPIRED = "its key's expire_after says how long forecasts wait"
+"""What a refusal says of an outcome that comes too late."""
+
 
 class Batch:
     """Judges the events of a batch one after the other.
@@ -349,7 +352,7 @@ class Batch:
         value = self._checked[i] = self._value(i, key.name)
         key.settings.check_time(time, key.clock)
         if key.is_over(book.asked_at(entry), time):
-            self._refuse(i, "expired", f"forecast {id!r} has expired")
+            self._refuse(i, "expired", f"forecast {id!r} has expired: {EXPIRED}")
             return None
         if value is not None and isinstance(key, ClassKey):
             key.admit(entry, value)
@@ -371,7 +374,7 @@ class Batch:
             return
         value = self._value(i, name)
         if first < 0 and (record is None or record.closed is None):
-            self._refuse(i, "expired", f"forecast {id!r} has expired")
+            self._refuse(i, "expired", f"forecast {id!r} has expired: {EXPIRED}")
         elif (value, self.columns.time(i)) == closing:
             self._answers[i] = Withdrawn(id) if self.columns.kinds[i] == WITHDRAW else Settled(id)
         else:

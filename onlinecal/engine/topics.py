@@ -176,8 +176,9 @@ class TopicFeed:
         Parameters
         ----------
         messages
-            (partition, offset, value) of each, those of a partition in their order. Gaps between offsets are
-            usual in compacted and transactional topics.
+            (partition, offset, value) of each, those of a partition in their order. The value is the event
+            as bytes of JSON; None, a tombstone, is answered as rejected. Gaps between offsets are usual in
+            compacted and transactional topics.
         ends
             Offsets by partition at which a reader has met the end of it: records that are no messages may
             come before the end.

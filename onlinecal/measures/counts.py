@@ -298,4 +298,7 @@ def parts(outcome: float) -> tuple[float, float]:
 
 def not_counted(forecast: float, outcome: float) -> ValueError:
     """The error for a round that is to be taken back but was not counted."""
-    return ValueError(f"this round was not counted: forecast {forecast!r} with outcome {outcome}")
+    return ValueError(
+        f"this round was not counted: forecast {forecast!r} with outcome {outcome}; take back only what was "
+        "counted, with the same forecast and outcome"
+    )

@@ -189,6 +189,11 @@ class Brier(ProbabilityMetric):
     top_label
         True: the probability of the answer's most probable label is measured, for any number of labels.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Examples
     --------
     >>> from onlinecal.metrics import Brier
@@ -294,6 +299,11 @@ class ECE(CountedMetric):
     pos_val, top_label
         As for `Brier`.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Examples
     --------
     >>> from onlinecal.metrics import ECE
@@ -332,6 +342,11 @@ class CumulativeCalibration(CountedMetric):
     pos_val, top_label
         As for `Brier`.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Examples
     --------
     >>> from onlinecal.metrics import CumulativeCalibration
@@ -356,6 +371,11 @@ class TwoBinCalibration(CountedMetric):
     ----------
     pos_val, top_label
         As for `Brier`.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
 
     Examples
     --------
@@ -402,6 +422,11 @@ class SmoothCalibration(MonitoredMetric):
     pos_val, top_label
         As for `Brier`.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Examples
     --------
     >>> from onlinecal.metrics import SmoothCalibration
@@ -438,6 +463,11 @@ class CalibrationDistance(MonitoredMetric):
         True: an average over rounds, as river's metrics are. False: a sum, as certificates are.
     pos_val, top_label
         As for `Brier`.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
 
     Examples
     --------

@@ -110,6 +110,11 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
     n_unmatched
         Labels that came without their forecast.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Notes
     -----
     Certificates and guarantees speak of forecasts that were given, each with the label that settled it. Late

@@ -309,6 +309,11 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     n_unmatched
         Labels that came without their forecast.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Notes
     -----
     The forecast is that of the positive label (True, or 1, or the greater of two numbers, or the first label

@@ -115,6 +115,11 @@ class PlattScaling(MappedClassifier):
         Any of river's optimizers that step on dictionaries of weights; plain gradient descent with rate
         0.05 by default.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Examples
     --------
     >>> from river import datasets, evaluate, linear_model, metrics, preprocessing
@@ -169,6 +174,11 @@ class BinnedMean(MappedClassifier):
     n_bins
         Number of equal-width bins. A bin's centre counts as one outcome, so empty bins leave p about as
         it is.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
 
     Examples
     --------
@@ -352,6 +362,11 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
     recalibrator
         The fitted DecisionRecalibrator; None before the first fit.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Notes
     -----
     A round's answer is made, for the memory and for `gaps`, just before the model learns its label; with late
@@ -423,6 +438,11 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         ndarray
             Shape (n_losses,), averages over the newest labels, relative to each loss's size; empty before two
             labels are known.
+
+        Raises
+        ------
+        ValueError
+            For losses of another shape, or with another number of classes than labels are known.
         """
         if len(self._columns) < 2 or not self._recent:
             return np.empty(0)
@@ -514,6 +534,11 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         Runs of Algorithm 2.
     recalibrator
         The `LpRecalibrator` of the last run, None before the first: its history, groups and sample sizes.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
 
     Notes
     -----

@@ -125,6 +125,11 @@ class CalibratedRegressor(RegressorWrapper):
     n_unmatched
         Targets that came without their forecast.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Notes
     -----
     Certificate and guarantee speak of forecasts that were given, each with the target that settled it. Late
@@ -246,6 +251,11 @@ class CalibratedDistribution(RegressorWrapper):
         Settled rounds.
     n_unmatched
         Targets that came without their forecast.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
 
     Notes
     -----

@@ -66,7 +66,7 @@ WRONG = [
     ("simulate --classes 1", "--classes must be from 2 to 100, got 1"),
     (f"simulate --classes 3 --adversary {SEGMENTS}", "n_classes must be at least 7, the classes of"),
     (f"simulate --classes 7 --adversary {SEGMENTS} --rounds 9999", "has only 2310 rounds"),
-    ("simulate --classes 3 --adversary file:path=games.csv", "is not a numpy archive"),
+    ("simulate --classes 3 --adversary file:path=games.csv", "must be a numpy archive"),
     ("sweep demmo", "no such file: demmo; did you mean 'demo'? Without a file: demo, arena"),
     ("sweep demo --out taken", "Not a directory"),
     ("sweep demo --scheduler 127.0.0.1:1", "--scheduler needs --backend dask or ray"),

@@ -88,7 +88,7 @@ def test_answers_that_never_were_cannot_have_arrived():
     with Engine() as engine:
         feed = TopicFeed(engine, "events", [0])
         answers = feed.handle([(0, 0, question(0))])
-        with pytest.raises(ValueError, match="number must be from 0 to 1, the last one kept, got 2"):
+        with pytest.raises(ValueError, match="number must be that of answers in `kept`, at most 1, got 2"):
             feed.sent(answers._replace(number=2))
 
 

@@ -387,7 +387,8 @@ def array(table: DataFrame, name: str) -> Column:
     kind = table.schema[name].dataType
     if not (isinstance(kind, ArrayType) and isinstance(kind.elementType, NumericType)):
         raise ValueError(
-            f"columns: {name!r} alone must hold arrays of probabilities, but it holds {kind.simpleString()}"
+            f"columns: {name!r} alone must hold arrays of probabilities, but it holds {kind.simpleString()}: "
+            "give columns=[...] with a column for each class"
         )
     return column(name).cast("array<double>").alias(name)
 

@@ -137,7 +137,10 @@ class GridBaseline(Baseline):
         """A bound on the expected ECE after T = `rounds` rounds with hidden draws, a sum over rounds.
 
         It is T/(2m) + sqrt((m + 1) T), with m the number of cells of the grid.
+
+        Raises ValueError for a number of rounds that is not whole, or below 0.
         """
+        rounds = check_count(rounds, "rounds", least=0)
         m = self.n_points - 1
         return rounds / (2 * m) + math.sqrt((m + 1) * rounds)
 
@@ -185,6 +188,11 @@ class FosterForecaster(GridBaseline):
     seed
         Of the draws: an integer or a sequence of integers, none negative.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     References
     ----------
     Foster (1999). A proof of calibration via Blackwell's approachability theorem. Games and Economic
@@ -211,6 +219,11 @@ class FosterHartForecaster(GridBaseline):
     seed
         Of the draws: an integer or a sequence of integers, none negative.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     References
     ----------
     Foster and Hart (2021). Forecast hedging and calibration. Journal of Political Economy 129, 3447-3490.
@@ -224,7 +237,10 @@ class FosterHartForecaster(GridBaseline):
 
         It is T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))), with m the number of cells of the grid. The
         logarithm is 0 if T is less than m + 1.
+
+        Raises ValueError for a number of rounds that is not whole, or below 0.
         """
+        rounds = check_count(rounds, "rounds", least=0)
         m = self.n_points - 1
         logarithm = math.log(max(1.0, rounds / (m + 1)))
         return rounds / (2 * m) + math.sqrt((m + 1) * rounds * (1.0 + logarithm))
@@ -243,6 +259,11 @@ class PowerOfTwoChoices(GridBaseline):
         T, the number of rounds it is made for, at least 1.
     n_cells
         m, the cells of the grid. None: the number that suits the horizon.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
 
     References
     ----------
@@ -267,8 +288,10 @@ class PowerOfTwoChoices(GridBaseline):
         """T/(2m) + m + 1, a bound on the ECE of the answers to T = `rounds` outcomes, a sum over rounds.
 
         Nothing is drawn, so it holds always, with m the number of cells of the grid.
+
+        Raises ValueError for a number of rounds that is not whole, or below 0.
         """
-        return self._promise(rounds)
+        return self._promise(check_count(rounds, "rounds", least=0))
 
     def _promise(self, rounds: int) -> float:
         """T/(2m) + m + 1, which the ECE of the answers cannot exceed, a sum over rounds."""
@@ -384,6 +407,11 @@ class FosterVohraForecaster(GridBaseline):
     seed
         Of the draws: an integer or a sequence of integers, none negative.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     References
     ----------
     Foster and Vohra (1998). Asymptotic calibration. Biometrika 85, 379-390. The rate of T^(2/3) is credited
@@ -397,7 +425,10 @@ class FosterVohraForecaster(GridBaseline):
         """A bound on the expected ECE after T = `rounds` rounds with hidden draws, a sum over rounds.
 
         It is T/(2m) + sqrt(m + 1) T^(3/4), with m the number of cells of the grid.
+
+        Raises ValueError for a number of rounds that is not whole, or below 0.
         """
+        rounds = check_count(rounds, "rounds", least=0)
         m = self.n_points - 1
         return rounds / (2 * m) + math.sqrt(m + 1) * rounds**0.75
 
@@ -450,6 +481,11 @@ class LinearOptimisationForecaster(GridBaseline):
     seed
         Of the draws: an integer or a sequence of integers, none negative.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     References
     ----------
     Abernethy, Bartlett and Hazan (2011). Blackwell approachability and no-regret learning are equivalent.
@@ -466,7 +502,10 @@ class LinearOptimisationForecaster(GridBaseline):
 
         It is t/(2m) + sqrt((m + 1) T) (1 + t/T)/2, with m the number of cells of the grid and T the horizon,
         for which the step size is made.
+
+        Raises ValueError for a number of rounds that is not whole, or below 0.
         """
+        rounds = check_count(rounds, "rounds", least=0)
         m = self.n_points - 1
         return rounds / (2 * m) + math.sqrt((m + 1) * self.horizon) * (1.0 + rounds / self.horizon) / 2.0
 
@@ -539,6 +578,11 @@ class MinimaxForecaster(GridBaseline):
         m, the cells of the grid. None: the number that suits the horizon.
     seed
         Of the draws: an integer or a sequence of integers, none negative.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
 
     References
     ----------

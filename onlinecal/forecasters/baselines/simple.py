@@ -53,6 +53,11 @@ class ConstantForecaster(Baseline):
     ----------
     at
         The forecast, in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
     """
 
     machine = mixing_rules(mix_constant)
@@ -86,6 +91,11 @@ class RunningMean(Baseline):
     ----------
     prior
         So many zeros and so many ones are imagined before the first round; positive, at most 1e9.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
 
     References
     ----------
@@ -127,6 +137,11 @@ class DriftCorrectedHalf(Baseline):
         T, at least 1.
     epsilon
         The size of the correction, in (0, 1/2], instead of T^(-1/3)/2.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
 
     References
     ----------
@@ -209,6 +224,11 @@ class UCalibratedForecaster(Baseline):
     seed
         Of the draws: an integer or a sequence of integers, none negative.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     References
     ----------
     Kleinberg, Paes Leme, Schneider and Teng (2023), U-calibration. COLT. Luo, Senapati and Sharan (2024),
@@ -236,6 +256,12 @@ class UCalibratedForecaster(Baseline):
         ----------
         rounds
             How many rounds are played, T or another number.
+
+        Raises
+        ------
+        ValueError
+            For a number of rounds that is not whole, or below 0.
         """
+        rounds = check_count(rounds, "rounds", least=0)
         q = float(self.memory[IMAGINED_RATE])
         return q * rounds + 2.0 * (1.0 - q) / q

@@ -71,6 +71,11 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         to that of the round that was settled last, before any the cell nearest to 1/2. False: hints are
         refused.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Examples
     --------
     >>> from onlinecal import AlmostOneStepAhead
@@ -249,6 +254,11 @@ class OneStepAhead(GridForecaster):
     ----------
     horizon, n_cells, grid, rule, slack, hints
         As in AlmostOneStepAhead; hints are given in games alone.
+
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
 
     Examples
     --------

@@ -66,7 +66,7 @@ class Machine:
 
 def no_hints(*_: object) -> int:
     """What stands in place of a replay with hints on a grid that takes none."""
-    raise ValueError("this grid takes no hints")
+    raise ValueError("hints must be left out: this grid takes none")
 
 
 def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:

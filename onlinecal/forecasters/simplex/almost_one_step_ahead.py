@@ -99,6 +99,11 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     memory
         The machine's state, one int64 array (see `machine.table`).
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Examples
     --------
     >>> from onlinecal import SimplexAlmostOneStepAhead

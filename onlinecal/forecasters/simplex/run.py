@@ -302,7 +302,8 @@ class SimplexRun(Restored):
         if self._most_late(k, finest) < self.late:
             grid = f"a grid of {cells} cells a side"
             slack = "" if self.slack is None else f" with a slack of {self.slack!r}"
-            raise ValueError(f"{k} classes are more than its integers bear on {grid}{slack}")
+            remedy = "name fewer n_cells, or join classes"
+            raise ValueError(f"{k} classes are more than its integers bear on {grid}{slack}: {remedy}")
 
     def parts_for(self, k: int) -> int:
         """The number of parts that rounds with soft labels over k classes are divided into, a power of two.

@@ -114,6 +114,11 @@ class CalibrationMonitor(Tallies):
     moved
         Sum over rounds of |forecast - the value it is counted at|.
 
+    Raises
+    ------
+    ValueError
+        For a bad parameter; the message names it and the value.
+
     Examples
     --------
     >>> monitor = CalibrationMonitor()

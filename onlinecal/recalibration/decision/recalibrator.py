@@ -493,7 +493,7 @@ class DecisionRecalibrator(StartedRecalibrator):
             return CompressedPredictor(costs, sums / counts[:, None], counts / weights.sum())
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted map to the file `path`, as plain arrays with a checksum.
+        """Write the fitted map to the file `path`, which `load` reads, as plain arrays with a checksum.
 
         A file of that name is replaced when the new one is complete.
 
@@ -503,6 +503,8 @@ class DecisionRecalibrator(StartedRecalibrator):
             Before `fit`.
         ValueError
             If labels are not plain numbers or texts.
+        OSError
+            If the file cannot be written.
         """
         check_is_fitted(self, "rounds_")
         keep(path, KEPT_AS, to_arrays(self))

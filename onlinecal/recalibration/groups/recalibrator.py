@@ -429,7 +429,8 @@ class GroupRecalibrator(BaseEstimator):
     ) -> Iterator[Floats]:
         """The probabilities after the start and after each patch: n_patches_ + 1 arrays in the shape of X.
 
-        `stops` gives other numbers of patches, each at most n_patches_. The rest is as in `predict_proba`.
+        `stops` gives other numbers of patches, each from 0 to n_patches_; ValueError for others. The rest is
+        as in `predict_proba`.
         """
         started, members = self._started(X, groups)
         for stop in range(self.n_patches_ + 1) if stops is None else stops:

@@ -83,6 +83,8 @@ class Growing(Proven):
         ------
         ValueError
             For keys of groups, or names, that are neither texts nor numbers.
+        OSError
+            If the file cannot be written.
         """
         arrays = {**arrays_of(self._rows), **self._played._asdict(), "settings": as_json(self._settings())}
         keep(path, self._KEPT_AS, arrays)

@@ -121,7 +121,7 @@ def test_tables_are_checked(tmp_path):
         replay_table(tmp_path / "none.npz")
     text = tmp_path / "text.npz"
     text.write_text("p,y")
-    with pytest.raises(ValueError, match="is not a numpy archive"):
+    with pytest.raises(ValueError, match="must be a numpy archive"):
         replay_table(text)
     np.savez(tmp_path / "half.npz", predictions=np.full((2, 2), 0.5))
     with pytest.raises(ValueError, match="must have an array 'ground_truth'; its arrays: predictions"):

@@ -219,3 +219,6 @@ def test_the_bounds_read_as_documented(kind):
         baselines.PowerOfTwoChoices: 50 + 11,
     }.get(kind, 50 + np.sqrt(11_000))
     assert forecaster.expected_ece(rounds) == pytest.approx(expected)
+    for bad in (-1, 2.5, float("nan"), "x"):
+        with pytest.raises(ValueError, match="rounds must be a whole number of at least 0"):
+            forecaster.expected_ece(bad)
