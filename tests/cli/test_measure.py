@@ -268,7 +268,7 @@ def test_combined_forecasts_are_the_librarys_answer(two_models, models_and_outco
     files = {"combined.parquet", "report.csv", "weights.png", "weights.svg", "weights.csv"}
     assert {path.name for path in tmp_path.iterdir()} == files
     shown = run("combine", *given).stdout
-    for text in ("one", "other", "all together", "320", "proven distance to calibration of 400 rows"):
+    for text in ("one", "other", "all together", "320", "distance to calibration per row, 400 rows"):
         assert text in shown
 
 

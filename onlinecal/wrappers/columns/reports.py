@@ -63,13 +63,13 @@ class ProvenReport(Shown):
         n = self.n_rounds
         if not n:
             return "no row is settled: nothing to prove"
-        proven, promised = f"{self.certificate / n:.4f} per row", f"{self.guarantee / n:.4f}"
-        if self.norm == OF_ONE:
-            norm, bounds = "", f"{proven}; no outcomes could make it exceed {promised}"
-        else:
-            # that of answers that are completed has in it how far they were moved, which outcomes decide
-            norm, bounds = f", {self.norm}", f"{proven}; the guarantee is {promised}"
-        return f"proven distance to calibration of {n:,} rows{norm}: {bounds}"
+        # the guarantee of answers that are completed has in it how far they were moved, which outcomes decide
+        whatever = "whatever the outcomes, " if self.norm == OF_ONE else ""
+        norm = "" if self.norm == OF_ONE else f" ({self.norm})"
+        return (
+            f"distance to calibration per row, {n:,} rows{norm}: at most {self.certificate / n:.4f} (certificate); "
+            f"{whatever}at most {self.guarantee / n:.4f} (guarantee)"
+        )
 
 
 class Proven(Shown):
