@@ -67,7 +67,8 @@ class ProvenReport(Shown):
         whatever = "whatever the outcomes, " if self.norm == OF_ONE else ""
         norm = "" if self.norm == OF_ONE else f" ({self.norm})"
         return (
-            f"distance to calibration per row, {n:,} rows{norm}: at most {self.certificate / n:.4f} (certificate); "
+            f"distance to calibration per row, {n:,} rows{norm}: "
+            f"at most {self.certificate / n:.4f} (certificate); "
             f"{whatever}at most {self.guarantee / n:.4f} (guarantee)"
         )
 
