@@ -1,4 +1,8 @@
-"""`python -m onlinecal` and the console command `onlinecal`."""
+"""`python -m onlinecal` and the console command `onlinecal`.
+
+`main` is what the installed command `onlinecal` calls (`[project.scripts]` of pyproject.toml), so its name
+and place stay. It imports the verbs inside, so that importing this module costs nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Names for arrays by what they hold, tables of many rows piece by piece, and the progress of long work."""
+"""Names for arrays by what they hold, tables of many rows piece by piece, and the progress of long work.
+
+Nothing here has a state, but for a `progress_on_stderr`, which remembers the last tenth that it told.
+PIECE_NUMBERS is how many numbers are summed up at a time, by recalibrators, too (`recalibration/classical`):
+another one changes last bits of what they fit. The seed of `sampled_rows` and SAMPLE_SIZE decide which rows a
+search begins with, and so what it finds. All about progress may change freely.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +25,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PIECE_NUMBERS = 1 << 18
-"""A piece has so many numbers, which are 2 MB."""
+"""A piece has so many numbers, which are 2 MB: at least one row, however long rows are."""
 SAMPLE_SIZE = 100_000
 """So many rows are drawn from more, where a search begins with a sample."""
 
@@ -37,7 +43,10 @@ def as_doubles(table: NDArray[Any]) -> Floats:
 
 
 def by_pieces(change: Callable[[Floats], Floats], table: NDArray[Any]) -> Floats:
-    """Each row of a table (n, C) as `change` maps it, piece by piece: float64, from floats of any kind."""
+    """Each row of a table (n, C) as `change` maps it, piece by piece: float64, from floats of any kind.
+
+    `change` must map each row by itself, and to as many numbers: it sees the rows of one piece at a time.
+    """
     if table.size <= PIECE_NUMBERS:
         return change(as_doubles(table))
     out = np.empty(table.shape)

@@ -5,9 +5,10 @@ A spec is a text, ``name`` or ``name:key=value,key=value``, that names an entry 
 A value that contains commas itself (the spec of another adversary, the path of a file) is put in square
 brackets: ``two-phase:first=[linear-drift:start=0.2,end=0.8],second=threshold``.
 
-An `Entry` and a `Parameter` never change. A `Catalogue` is filled when it is made; `add` is the only call
-that changes it, and never takes a name of the library away. Canonical specs (`spec_of`) name adversaries and
-forecasters in results that are kept. So a default may change only if an old spec may mean something else.
+A `CatalogueEntry` and a `Parameter` never change. A `Catalogue` is filled when it is made; `add` is the only
+call that changes it, and never takes a name of the library away. Canonical specs (`_spec_of`) name
+adversaries and forecasters in results that are kept, and leave out what is as by default. So a default may
+change only if an old spec may mean something else.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Whoever acts on p >= tau + U, with U uniform on [-width/2, width/2], acts with a chance that changes by at
 most 1/width a unit of p. Theorem 4c in docs/theory.md bounds the difference between promised and realised
 costs.
+
+The function is pure, and `decision_certificate` of forecasters and of reports is what calls it. The factor
+1 + 1/width is that of the theorem, and may only change with its proof.
 """
 
 from __future__ import annotations

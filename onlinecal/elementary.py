@@ -6,8 +6,10 @@ ledger could not be checked there. These functions use +, -, *, / alone, whose r
 last bit; numba neither reorders nor fuses them.
 
 Every bit of these functions is part of what forecasts and ledgers are: another order of operations, or
-another coefficient, makes other answers, and old ledgers fail their check. Each has two forms with the same
-operations in the same order, one for the interpreter and one for kernels.
+another coefficient, makes other answers, and old ledgers fail their check. `exponential` and `logarithm` have
+two forms each with the same operations in the same order, one for the interpreter and one for kernels;
+`tests/recalibration/test_reproducible.py` compares them bit for bit. Callers see to it that arguments are in
+the ranges that the functions name, since nothing is checked here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Names of a package that are loaded when they are first asked for, so that importing it stays cheap.
 
 What was loaded is kept as an attribute of the package, and nothing else is. Nothing here may import more than
-the standard library: each package of the library calls it while it is being imported.
+the standard library: packages that give out names call it while they are being imported. The list is found in
+bytecode, by the names of Python's instructions, so a new version of Python may need a change in
+`listed_names` (`tests/test_lazy.py`).
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
 """The papers' algorithms in plain Python, in the papers' order and words: lists, whole numbers and fractions.
 
-They are here to be read, and the tests run them beside the compiled code, which gives the same answers. Each
-costs as much as its paper says, and no thought was spent on speed.
+They are here to be read, and the tests run them beside the code that is used: forecasters give the same
+answers, recalibrators the same up to rounding. Each costs as much as its paper says, and no thought was spent
+on speed.
 
 Forecasters are generators. Ask one for its first prediction with `next`, and send it each outcome, 0 or 1: it
 answers with the next prediction. `predictions` does this with a list of outcomes. What is no outcome, no
 grid or no table raises a ValueError as soon as it is read, and a game ends with that.
 
-The state of a generator is in its local variables, which nobody else sees. Everything may be changed that
-leaves the answers and the papers' words as they are.
+The state of a generator is in its local variables, which nobody else sees. A `SimplexForecaster` has it in
+its attributes: between two calls the vertices of `cell` carry all labels, and `charge` alone writes after the
+start. The other functions keep nothing, and change no argument. Everything may be changed that leaves the
+answers and the papers' words as they are.
 
 References
 ----------

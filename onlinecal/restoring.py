@@ -3,6 +3,9 @@
 Whoever unpickles an object decides where its arrays are in memory. Ray and `joblib.load(mmap_mode="r")` give
 arrays that cannot be written to. Buffers of protocol 5 may have odd addresses, or share the memory of the
 learner that was pickled. Compiled code writes to its state, and is compiled for arrays as numpy makes them.
+
+Nothing here has a state. `Restored` copies the arrays that are attributes themselves; one in a list or in
+another object is up to that object. What the arrays say is checked by subclasses, with `require`.
 """
 
 from __future__ import annotations
@@ -29,8 +32,9 @@ def require(holds: bool, what: str) -> None:
 class Restored:
     """A learner that goes on from its pickles, wherever their arrays lie.
 
-    Every class that changes its own arrays derives from this one. A subclass that has more to check does so
-    in its own `__setstate__`, after calling this one.
+    Forecasters, alarms, phases of adversaries and what wrappers steer by derive from it: classes that users
+    pickle, and whose arrays compiled code writes to. A subclass that has more to check does so in its own
+    `__setstate__`, after calling this one.
     """
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,9 @@
-"""Work on one thread: threads that wait for each other make products of small matrices far slower."""
+"""Work on one thread: threads that wait for each other make products of small matrices far slower.
+
+`_controller` keeps the last controller, and nothing else is kept. The limit is that of the process, while the
+context lasts: it is set when the context is entered, and put back when it is left. With another number of
+threads BLAS may add up in another order, so that fits have other last bits.
+"""
 
 from __future__ import annotations
 

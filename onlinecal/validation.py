@@ -1,6 +1,7 @@
 """Checks of users' values: every refusal names the argument, the value and its row.
 
-All functions raise ValueError and leave their arguments as they are.
+Functions that check raise ValueError, and none changes its arguments; `known_outcome` and `as_whole` refuse
+nothing.
 
 Nothing here has a state. What is accepted is part of the interface: a check may become wider, and narrower
 only where what it let pass was wrong. Words of errors may change, but name argument, value and remedy.

@@ -1,4 +1,7 @@
-"""The version, which is the tag that the package was built from, and the format of saved states."""
+"""The version, which is the tag that the package was built from, and the format of saved states.
+
+Both are constants. `check_format` alone compares formats: whoever reads a saved state calls it first.
+"""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -9,9 +12,10 @@ except PackageNotFoundError:
     __version__ = "0+unknown"
 
 STATE_FORMAT = 17
-"""The format of all that outlives a process: keys' states, ledgers, Spark's states, saved recalibrators.
+"""The format of saved states: keys' states, ledgers, Spark's states, saved recalibrators.
 
-Raise it when the meaning of any of them changes. Other formats are refused. Pickles do not carry it.
+Raise it when the meaning of any of them changes. Other formats are refused. Pickles do not carry it. Compiled
+code and finished games of sweeps do not, either: they are found by digests of what they were made of.
 """
 
 

@@ -1,6 +1,9 @@
 """Alarms: a stream of forecasts and outcomes in; out, when the forecasts are no longer calibrated.
 
 Names are loaded when they are first asked for.
+
+An alarm belongs to one stream, whose rounds `update` and `update_many` take up in their order. Names and
+signatures are kept in `tests/corpus/surface.txt`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,13 @@ The state is written by `update` and `replay` alone, a round at a time: `start_o
 raised an alarm, then `add_round`. So right behind an alarm the state is still the one that raised it, and
 `finding` can say why. What always holds between two rounds: STATISTIC and E_VALUE are the sums of the groups'
 sums, and no number is negative. The sums of a group are as of the last round that concerned it. Pickles keep
-the state as it is; nothing else does.
+the state as it is; nothing else does. `__setstate__` refuses one of another length, so a pickle does not
+outlive a change of fields.
+
+The bets may change freely, as far as the proof goes: it needs stakes of 1 in all for each round and shares of
+1 in all. But other bets raise other alarms, and `engine/ledger/report.py` replays logs through this alarm.
+Its powers and exponentials are the C library's, so alarms may differ between machines in a last bit;
+`escrow`, whose money is kept in ledgers, does without them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ are distribution functions. Each has a detector, as there, and all are made in e
 
 `update` alone writes, and only once the round was found to be sound. The state is a list a bet: `_detectors`,
 the money; `_products`, the product of its factors from the round in `_grows_since` up to now. After an alarm
-it stays as it was until the next round begins anew, so that `direction` can say why.
+it stays as it was until the next round begins anew, so that `direction` can say why. Pickles alone keep it.
+What always holds: no number is negative or above LARGEST_ACCOUNT, and the bets get 1 together in a round,
+which the proof needs. DIRECTIONS is in the order of the bets.
 """
 
 from __future__ import annotations

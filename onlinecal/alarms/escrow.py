@@ -13,10 +13,11 @@ docs/theory-alarms.md bounds the rate of false alarms, whatever outcomes tell of
 Factors use +, -, *, / and square roots alone, which IEEE 754 rounds alike on every machine.
 
 How near to 1 a factor must be to count as hardly changing anything is `worth`, which `worth_of` in `worth.py`
-makes of alpha. `stake` is called once when a forecast is made, and `pay` once when its outcome is known, with
-the stakes that `stake` wrote, the same forecast and the same worth: with another one a share could be given
-twice, or never. Other forecasts may come in between. Both write `money`, N_BETS numbers from `start` on, of
-which none is ever negative; `evidence` and `strongest` only read.
+makes of alpha. `stake` is called once when a forecast is made, and `pay` at most once when its outcome is
+known, with the stakes that `stake` wrote, the same forecast and the same worth: with another one a share
+could be given twice, or never. Other forecasts may come in between. Bets from before an alarm are never paid,
+which the account sees to. Both write `money`, N_BETS numbers from `start` on, of which none is ever negative;
+`evidence` and `strongest` only read.
 
 `engine/watch/account.py` has this money in each key's account, and empties it after an alarm. The money and
 the stakes of open forecasts are kept in ledgers, so the order of the bets, their shares and their factors are

@@ -1,4 +1,8 @@
-"""Which rounds are no evidence: those that hardly change a stake, and those that differ by rounding alone."""
+"""Which rounds are no evidence: those that hardly change a stake, and those that differ by rounding alone.
+
+Both functions are pure. Alarms ask them, and so do the engine's accounts (`engine/watch/account.py`), whose
+money is kept in ledgers: another constant makes other alarms, and other money than a ledger has.
+"""
 
 from __future__ import annotations
 

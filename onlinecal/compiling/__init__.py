@@ -4,6 +4,10 @@ Compiled code is kept in a folder of the user (`folder`), under a name that tell
 (`ingredients`) and for which types of arguments it is compiled (`cache`). After any edit no stale code is
 found, and only what was edited is compiled anew. A cache that cannot be read or written costs time and
 changes no result. Kernels that people wait for are interpreted until they are compiled (`beginning`).
+
+Other packages import from here and from `instructions`. What every module here keeps to: compiled code and
+the interpreter give the same bits, and where keeping code fails, a kernel is compiled as if nothing were
+kept.
 """
 
 from onlinecal.compiling.beginning import Address, Entry, compiled_at_once, interpreted_first

@@ -12,11 +12,13 @@ at once, with the same results to the last bit. So it plays the first rounds.
 The arrays that are played on are copied, and in one step the copies take their place. So an interrupt, an
 error or another thread never finds half a round.
 
-Entries are declared while modules are imported (`interpreted_first`). Each call of one goes through
-`Entry.__call__`, until its compiled form stands in its place in the class, for good (`compiled_form_of`).
-These two, with what they call, write `spent`, `next_look`, `used` and `was_asked_for`. They do without a lock
-for `spent` and `next_look`, where a lost count only delays a look. `Beginning.lock` is held while a compiled
-form is loaded or made, and PLAYING_TURN while a round is interpreted.
+Entries are declared by `interpreted_first`, while modules are imported or when a cached function is first
+asked for a class. Each call of one goes through `Entry.__call__`, until its compiled form stands in its place
+in the class, for good (`compiled_form_of`). These two, with what they call, write `spent`, `next_look`,
+`used` and `was_asked_for`, which is also forgotten after a fork. They do without a lock for `spent` and
+`next_look`, where a lost count only delays a look. `Beginning.lock` is held while a compiled form is loaded
+or made, and PLAYING_TURN while a single round is interpreted; in a call for many rows no other thread may
+have the arrays.
 
 What always holds: whenever compiled code takes over, the answers are the same to the last bit. So all
 constants of time here may change freely.

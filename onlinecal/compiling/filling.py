@@ -1,9 +1,10 @@
 """A child process that compiles what the interpreter has begun, and keeps it where its parent looks for it.
 
 The child ends when it is done, or as soon as its parent ends in any way. `beginning` starts one, and asks
-`is_busy` before, so that a process has one child at a time. `_running` is the child that was started last,
-whether it has ended or not; `start` alone writes it. Parent and child share nothing but the folder of
-compiled code, where a file is complete or not there. So a child may be killed at any time.
+`is_busy` before, so that a process has one child at a time; if two threads ask at once there may be two, of
+which the lock of the folder lets one compile. `_running` is the child that was started last, whether it has
+ended or not; `start` alone writes it. Parent and child share nothing but the folder of compiled code, where a
+file is complete or not there. So a child may be killed at any time.
 """
 
 from __future__ import annotations

@@ -8,10 +8,12 @@ its checksum is right.
 Each of them has one folder for each set of versions of the libraries that compile, and in that one file for
 each kernel and types of arguments, under a name that tells what the kernel is made of (`ingredients`).
 
-`write` alone adds files, `_note_use` touches them, and `_sweep` removes old ones; any number of processes may
-do so at a time. A file is complete or not there, and its name says all that its content depends on. So it
-does not matter who wrote it last, and a file that is lost is compiled again. Nothing here changes a result.
-`_told` only remembers that this process has warned.
+`write` alone adds code, `_note_use` touches it, and `_sweep` removes what is old; any number of processes may
+do so at a time. (`alone` makes the file whose lock it takes.) A file of code is complete or not there, and
+its name says all that its content depends on. So it does not matter who wrote it last, and a file that is
+lost is compiled again. Nothing here changes a result. `_told` only remembers that this process has warned. A
+file is the checksum of the code, and then the code: whoever changes that need not care for old files, since
+one whose checksum is wrong counts as missing.
 """
 
 from __future__ import annotations

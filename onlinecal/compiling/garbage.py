@@ -1,4 +1,8 @@
-"""Work during which Python's garbage collector rests."""
+"""Work during which Python's garbage collector rests.
+
+Nothing here has a state: whether the collector is on is Python's, for all threads. The context leaves it as
+it found it, also after an error and within itself, and no result depends on it.
+"""
 
 from __future__ import annotations
 

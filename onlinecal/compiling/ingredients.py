@@ -9,7 +9,8 @@ Docstrings, comments, blank lines and line numbers are no ingredients.
 
 Nothing here has a state but caches. Names are the same in every process in which the code is. Any change of
 what `substance` and `_Ingredients` give makes other names: then every kernel is compiled anew once, every
-finished game of a sweep counts as unfinished, and nothing else happens.
+finished game of a sweep counts as unfinished, and nothing else happens. An ingredient may be added freely. If
+one is missing, stale code is found after an edit: `tests/compiling/test_edits.py` tries edits of many kinds.
 """
 
 from __future__ import annotations

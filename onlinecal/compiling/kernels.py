@@ -4,10 +4,11 @@ A *kernel* (`compiled`) is a function that Python calls and that numba compiles,
 calls (`kernel_part`, `inlined`, `uncounted`), into one piece of machine code. In a checkout `CONTRIBUTING.md`
 has all these words in a table.
 
-Kernels are declared while modules are imported. Nothing is compiled then. numba's dispatcher of a kernel
-holds its code, one piece for each choice of types, and only ever gets more of it. The marks that decorators
-leave on a function (`optimised`, `counted`, `error_model`, `compiled_as`) are written once, and read by
-`ingredients`: a kernel is compiled anew when they change.
+Most kernels are declared while modules are imported; those that are made for certain rules, as the loops of
+duels, when a cached function is first asked for them. Nothing is compiled then, but for entry points with
+named types. numba's dispatcher of a kernel holds its code, one piece for each choice of types, and only ever
+gets more of it. The marks that decorators leave on a function (`optimised`, `counted`, `error_model`,
+`compiled_as`) are written once, and read by `ingredients`: a kernel is compiled anew when they change.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from onlinecal.compiling.internals import kernel_options, look_into, part_option
 Kind = TypeVar("Kind")
 
 kernels: WeakSet[Any] = WeakSet()
-"""All kernels of this process, compiled or not yet."""
+"""All kernels of this process, compiled or not yet. Only tests look at them."""
 
 
 def compiled(function: Callable[..., Any]) -> Any:

@@ -1,6 +1,9 @@
 """Forecasters that play online: forecast first, outcome second.
 
 Names are loaded when they are first asked for.
+
+A forecaster is a class that holds one flat array, and functions that play on it (`rules`). Names and
+signatures are kept in `tests/corpus/surface.txt`, and what all of them forecast in the corpus beside it.
 """
 
 from __future__ import annotations

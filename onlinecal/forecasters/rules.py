@@ -1,8 +1,8 @@
 """What compiled loops need to know of a forecaster: `Rules`, a few plain functions over one flat memory.
 
-Duels and replays drive every forecaster through these, so that any of them can meet any adversary in one
-compiled loop. Grid machines (`binary.cells`) and mixing machines (`baselines.mixing`) come as `Rules`.
-Whatever else can be said of a forecaster stays with its class.
+Duels and replays drive every forecaster of one event through these, so that any of them can meet any
+adversary in one compiled loop. Grid machines (`binary.cells`) and mixing machines (`baselines.mixing`) come
+as `Rules`. Whatever else can be said of a forecaster stays with its class.
 
 This module also has the slack and the report of a forecaster whose user sets none, with and without hints.
 Slack 1/2 and the midpoint have the least guarantee, but with hints they cost skill. So a forecaster that
@@ -12,7 +12,8 @@ eagerly (docs/theory.md, Theorem 12a). What a user sets is never changed.
 Rules have no state: a loop keeps the memory and hands it to each of them. A round is `note_late` where
 forecasts may be late, `has_room`, `announce`, perhaps `certificate_rises` and `point`, and `settle`, which
 gets the two integers and the forecast that `announce` gave out. Only `note_late`, `announce` and `settle` may
-write; the others read.
+write; the others read. In a round that waits `has_room` is asked when it is settled. The slacks and reports
+below decide forecasts, so to change one changes answers.
 """
 
 from __future__ import annotations

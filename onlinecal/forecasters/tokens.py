@@ -5,7 +5,9 @@ token can be settled or withdrawn once.
 
 A token itself never changes, and does not know whether it is open: that is in `OpenForecasts`, which its
 owner alone writes, a forecaster or a wrapper. `issue` opens a token; `check` and then `close`, behind the
-change that the outcome makes, close it. So an outcome that is refused leaves its token open.
+change that the outcome makes, close it. So an outcome that is refused leaves its token open. Wrappers have a
+subclass (`wrappers/waiting.py`), which also notes under the serial number where a forecast waits. Pickles
+keep all of this; a token's fields are given out to users, too.
 """
 
 from __future__ import annotations

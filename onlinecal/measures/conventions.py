@@ -7,7 +7,8 @@ put together, and in the precision of the numbers. A `Convention` says so of one
 Nothing here has a state. A *binning* sorts forecasts into bins. Its `intervals` is one of the functions
 below, from a number of bins B to their lower and upper ends, each of shape (B,), or of another length where
 the package makes more bins or fewer. An entry of CONVENTIONS may change only with the version of its package,
-and with the figures that `tests/peers` has of it.
+and with the figures that `tests/peers` has of it. OURS is what expected calibration errors in bins take by
+themselves: other cuts there change answers. `members` wants its values increasing, which `Counts` are.
 """
 
 from __future__ import annotations

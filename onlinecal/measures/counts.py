@@ -6,7 +6,8 @@ whole numbers as long as neither outcomes nor weights are fractions.
 
 A `Counts` never changes. `Tallies` changes by `_count`, `_add` and `_revert`, which its owner calls, a metric
 or a monitor; `counts` only reads. Its `n_rounds` counts the rounds of all tallies, and no tally is ever
-negative.
+negative. `count_shares` and `check_counts` check what users give; who makes `Counts` directly sees to it that
+values increase. Measures add up in the order of the values, which is part of their last bits.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ these functions.
 Products take a table by columns, (C, n): then the sums over its classes are made for many rows at once.
 
 The order of every sum here is part of the results, which are the same on all machines. It may change only
-where changed results are meant. The functions write to `out`, where they have one, and to no other argument.
+where changed results are meant. `soften` writes to its scores, the others to `out`, where they have one, and
+to no other argument.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 All figures here are averages over the n rounds, as in the sources, and need not be divided by n.
 
 Nothing here has a state, and a report never changes. Lines are in the order of the groups that were given.
+The names of `rows` are keys of JSON. `GroupRecalibrator` divides forecasts by `level_sets` and
+`grid_level`, and violations are summed in the order of levels: both are part of what it fits.
 
 References
 ----------
@@ -114,9 +116,12 @@ def group_mean_error(
     """
     p, y, members = grouped_history(forecasts, outcomes, groups)
     weights = check_weights(sample_weight, len(p), forecasts)
-    counts = weights @ members
+    # sums of numpy have the same bits everywhere, and products of BLAS have not
+    counts, biases = (
+        np.array([terms[inside].sum() for inside in members.T]) for terms in (weights, weights * (p - y))
+    )
     with np.errstate(invalid="ignore"):
-        return np.asarray(((weights * (p - y)) @ members) / np.where(counts == 0, np.nan, counts))
+        return np.asarray(biases / np.where(counts == 0, np.nan, counts))
 
 
 def functional_multicalibration_error(

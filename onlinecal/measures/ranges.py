@@ -8,6 +8,7 @@ are drawn.
 `Walks` is prepared once for the forecasts and draws as often as it is asked; equal seeds give equal draws.
 Nothing else has a state. P-values depend on WALKS_SEED, on how many walks are drawn at a time
 (SURPRISES_AT_ONCE, ENOUGH_REACHED) and on when drawing ends: to change one of these changes answers.
+Forecasts must be ascending and different, as those of `Counts` are.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ A calibration error of one event asks for less than calibration of whole rows (`
 forecaster can have the error 0 classwise, of its confidence and of its top label, and still be wrong about
 which class comes second.
 
-Nothing here has a state. Equal arguments give equal bits; a change that is meant goes through
-`python -m tests.corpus --write`.
+Nothing here has a state. Equal arguments give equal bits; the corpus (`tests/corpus`) has some, and a change
+that is meant is written there. `event_scores`, `class_scores`, costs and losses check nothing: they take what
+others have checked. LEAST_PROBABILITY also bounds the log losses that ledgers have sums of.
 """
 
 from __future__ import annotations

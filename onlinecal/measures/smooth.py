@@ -3,7 +3,8 @@
 Unlike the expected calibration error it does not jump when forecasts move a little. It is at least half and
 at most twice the lower distance to calibration.
 
-Nothing is kept between calls; kernels write only the arrays that they are given to fill.
+Nothing is kept between calls; kernels write only the arrays that they are given to fill. Values must
+increase, as those of `Counts` do. The error is exact, so how it is found may change, but for its last bits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """All measures of one history, and the scores that chance alone would give in each.
 
 Nothing here has a state but `_History`, which keeps what is the same for all draws of one column, and is made
-for one call. The names of measures are columns of files and keys of JSON.
+for one call. The names of measures are columns of files and keys of JSON, and so are the fields of `Errors`.
+Draws depend on forecasts, groups, `random_state` and DRAWS_KEY alone, so all measures are of the same draws;
+a `limit` in seconds ends them sooner, and then only their number differs.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 All of them take the answers of a classifier's `predict_proba_one`. `get()` is an average over rounds, so that
 streams of different lengths can be compared; the functions in `onlinecal.measures` return sums by default.
 Names are loaded when they are first asked for.
+
+A metric owns what it has counted, and shares nothing with another. Names and signatures are kept in
+`tests/corpus/surface.txt`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ A metric checks a round before it counts it, so a refused round changes nothing;
 `update` and `revert` are the only calls that change an answer. They change what a subclass counts (`_count`,
 `_uncount`), and `update` also which labels were met, which `revert` does not take back. `get` writes
 `_cached`, where a measure that was computed is kept until the next round. Rounds may be reverted in any
-order.
+order. What was not counted is refused; `Brier`, which keeps a mean alone, only refuses more rounds than it
+has. Tallies are those of `measures/counts.py`; `BinSums` here has the same methods. Pickles alone keep a
+metric.
 """
 
 from __future__ import annotations
@@ -213,10 +215,18 @@ class Brier(ProbabilityMetric):
         self._mean = stats.Mean()
 
     def _count(self, forecast: float, outcome: float, w: float) -> None:
-        self._mean.update((forecast - outcome) ** 2, w)
+        if w:
+            self._mean.update((forecast - outcome) ** 2, w)
 
     def _uncount(self, forecast: float, outcome: float, w: float) -> None:
-        self._mean.revert((forecast - outcome) ** 2, w)
+        left, least = self._mean.n - w, LEAST_PART * w
+        if left < -least:
+            raise not_counted(forecast, outcome)
+        if left > least:
+            self._mean.revert((forecast - outcome) ** 2, w)
+        else:
+            # the sum of the weights may miss 0 by rounding, and the mean would then be divided by that
+            self._mean = stats.Mean()
 
     def _average(self) -> float:
         return float(self._mean.get())

@@ -12,15 +12,17 @@ With outcomes in time, the sum of T squared errors exceeds that of the probabili
 ln(T + 6) + ln(1 + T/99)/2, and that of each other answer by ln(7)/2 more (docs/theory.md, Theorem 17c).
 
 A *state* is one flat array (STATE). `steer` answers a question: it writes the answers into the ticket at the
-front, and counts the event. `learn` takes in the outcome of the round whose ticket is at the front, and
-writes everything behind it. Other questions may come in between. Then whoever asks keeps copies of tickets,
-and puts one back before `learn`: `Projection.present`, `trust.take_in`, `combining.take_in`. In a state
-behind a machine, `ask` and `settle` of `rounds_of` do both, with the machine's round.
+front, counts the event, and has `lateness` begin a batch. `learn` takes in the outcome of the round whose
+ticket is at the front, and writes everything behind it; where the outcome is late it also brings the curves'
+answers in the ticket up to date. Other questions may come in between. Then whoever asks keeps copies of
+tickets, and puts one back before `learn`: wrappers, `replaying`, `trust` and `combining`. In a state behind a
+machine, `ask` and `settle` of `rounds_of` do both, with the machine's round.
 
 What always holds between two calls: EVENTS is ROUNDS and the forecasts asked for; the weights of each mixture
 add up to 1, but for rounding; and FEATURES and KNOTS hold nothing that is read again. Wrappers keep states in
 pickles, and the engine keeps them in ledgers (`engine/keys/storing.py`). So whoever changes the fields or
-their order raises STATE_FORMAT.
+their order raises STATE_FORMAT. All constants of learning are part of the answers, down to the last bit,
+since every forecast depends on all before it; only COMPILING is free.
 
 References
 ----------

@@ -12,10 +12,12 @@ answer of the others together (specialists). So the bound holds for the rounds i
 
 `advise` answers a question and leaves its ticket at the front of the state; `take_in` learns the outcome of
 the round whose ticket is there; `write_weights` only reads. Whoever asks again in between keeps a copy of the
-ticket. The ticket has those of the models, so `take_in` puts each into its model's state by itself. Of the
-shared part `take_in` changes losses, tracking weights and the stack, and `advise` only counts the event and
-writes what is scratch: the weights of the last stage, the logits and the gains. Wrappers keep these states in
-pickles.
+ticket. The ticket has those of the models, so `take_in` puts each into its model's state by itself; `advise`
+has each model that speaks count its event. Of the shared part `take_in` changes MOST_LATE, ROUNDS, ONES,
+losses, tracking weights and the stack. `advise` only counts EVENTS there, and writes what is scratch: the
+logits, and the weights of the last stage, which `write_weights` reads before the next question. (The gains
+are room for `take_in`.) Wrappers keep these states in pickles, and the engine has none. The constants are
+part of the answers.
 
 References
 ----------

@@ -15,7 +15,8 @@ one round. A round is `write_features` and `write_knots`, then the logits, and o
 `learn_smooth` and `learn_free`, with the same features and the answer of the logit. The `learn_` functions
 alone write a curve, and `start_` before the first round. `learn_smooth` also writes N_FEATURES numbers behind
 the features, which it alone reads. The lengths and the order in a stretch are a saved format, and arithmetic
-that changes the last bit changes every forecast after it.
+that changes the last bit changes every forecast after it. Callers see to it that p is in [0, 1] and that u is
+`stretched` of it: nothing is checked here, and a knot beyond REACH would lie outside of its curve.
 
 References
 ----------

@@ -15,9 +15,10 @@ once, and `asked_for` after they have counted the forecast. When an outcome is l
 once for each class, and then `parts_learnt`, once. These three write; `asked_for` and `likeness` only read.
 `binary` and `vector` say who keeps their states, and an account with them.
 
-What always holds between two calls: RUN counts the outcomes learnt since a forecast was last asked for, and
-the sums of residuals are over just these. So all of them are 0 after `begin_batch`. ALIKE and ALIKE_AT_MOST
-are sums over the batches before, of more than one outcome each.
+What always holds once an outcome is learnt, or a forecast asked for: RUN counts the outcomes learnt since a
+forecast was last asked for, and the sums of residuals are over just these. So all of them are 0 after
+`begin_batch`. ALIKE and ALIKE_AT_MOST are sums over the batches before, of more than one outcome each, of
+which older ones weigh less (BATCH_MEMORY).
 
 References
 ----------

@@ -3,10 +3,11 @@
 Answers and weights are stretches of one flat state. A mixture's regret to its answers is proved in
 docs/theory.md, Theorem 17c, and for vectors, whose squared errors are summed over the classes, in 17e.
 
-Answers are written by the caller before each round; the `reweigh` functions alone write weights, after it,
-and between rounds weights are positive or 0 and sum to 1, up to rounding. All else only reads the state and
-writes at most `out`, or the credits. Weights are part of a saved state, so arithmetic that changes a last bit
-changes every forecast after it.
+Answers are written by the caller before each round. Of the functions here those named `reweigh`, by
+`give_out`, write weights, after it; callers may move weights, too, as `binary.learn` does, or make weights of
+their own, as `combining` does. Between rounds weights are positive or 0 and sum to 1, up to rounding. All
+else only reads the state and writes at most `out`, or the credits. Weights are part of a saved state, so
+arithmetic that changes a last bit changes every forecast after it.
 
 References
 ----------

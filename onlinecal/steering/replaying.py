@@ -1,9 +1,11 @@
 """A whole column of a model's probabilities through a projection: one compiled loop, outcomes late or not.
 
-A `Schedule` never changes. The replay alone writes memory, state, `kept`, `done` and tapes. Where it returns
-NO_ROOM, the step at hand has changed no memory: `done` names it, the caller makes room, and the same call
-goes on from there. A row's ticket is in its place of `kept` from its forecast to its settling, after which
-another row may have the place.
+A `Schedule` never changes. A replay writes memory, state, `kept`, `done` and tapes; when it is over,
+`book_rows` may add to the state's account and to certificates what was given in place of forecasts. Where a
+replay returns NO_ROOM, the step at hand has changed no memory: `done` names it, the caller makes room, and
+the same call goes on from there. A row's ticket is in its place of `kept` from its forecast to its settling,
+after which another row may have the place. Nothing here is saved. Wrappers make schedules, and see to their
+shapes and order; what a replay leaves is what the same rounds would leave one by one. The seconds are free.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ ticket is that of `vector`, followed by what steering made of the vector.
 
 A question is `advise` (`ask_vector`), which fills in a ticket that the caller keeps. Its outcome is `take_in`
 (`settle_vector`), with that ticket. Both write the state; what lies at its front between two calls, where
-`binary` has the ticket, is not read again. The engine keeps states and tickets in ledgers, so whoever changes
-a field raises STATE_FORMAT.
+`binary` has the ticket, is not read again. The engine alone uses this module, and keeps states and tickets in
+ledgers, so whoever changes a field raises STATE_FORMAT. TRUST and WEIGHT_GIVEN_OUT are part of the answers.
 
 The checks of states that came from outside, as from a ledger, are here, too: compiled code does not check
 bounds, and these fields determine which knots and bins of a state it reads and writes.

@@ -16,8 +16,8 @@ vectors themselves by at most ln T + 1.1, and that of each other answer by ln 6 
 A state is written as one of `binary` is: `steer` answers a question and leaves its ticket at the front, and
 `learn` takes in the label of the round whose ticket is there. Whoever asks again in between keeps a copy of
 the ticket. `with_classes` and `ticket_with_classes` make longer copies, when a class is met; tickets must
-have as many classes as the state when they are put back. Whoever changes the fields, or the order of the
-parts, raises STATE_FORMAT.
+have as many classes as the state when they are put back, which wrappers and lanes see to. Whoever changes the
+fields, or the order of the parts, raises STATE_FORMAT. The constants are part of the answers.
 
 References
 ----------

@@ -145,6 +145,21 @@ def test_weights_between_whole_numbers_reach_the_measure_and_are_taken_back(name
     assert metric.get() == 0.0
 
 
+def test_the_brier_score_takes_back_weights_of_any_size_and_refuses_more_than_it_has():
+    metric = Brier()
+    metric.update(True, 0.5, 0)
+    assert metric.get() == 0.0
+    for weight in (0.1, 0.2):
+        metric.update(True, 0.5, weight)
+    for weight in (0.2, 0.1):
+        metric.revert(True, 0.5, weight)
+    assert metric.get() == 0.0
+    with pytest.raises(ValueError, match=r"not counted: forecast 0\.5 with outcome 1"):
+        metric.revert(True, 0.5)
+    metric.update(True, 0.8)
+    assert metric.get() == pytest.approx(0.04)
+
+
 def test_the_interval_is_that_of_a_monitor_as_coarse():
     rng = np.random.default_rng(0)
     p, monitor = rng.random(400), CalibrationMonitor(n_bins=20)

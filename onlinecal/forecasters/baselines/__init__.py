@@ -2,6 +2,8 @@
 
 Randomised ones draw from a seeded generator. Their rates hold while the adversary does not see the draw.
 Names are loaded when they are first asked for.
+
+What each forecasts for a seed is in the corpus (`tests/corpus`), and may change only where that is meant.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ Vohra have no internal regret: their draw is the stationary distribution of a ch
 Memories are those of `mixing`, which says how a round goes and what always holds. `learn` of a baseline
 writes its own numbers behind the lists, and nothing else; `mix` reads all, and writes the mixture, and
 LAST_PLACE where the machine has that. Equal seeds give equal draws, so the order in which draws are used may
-not change.
+not change. Nor may the order of a mixture's points, of which the first that a draw reaches is taken.
 """
 
 from __future__ import annotations

@@ -18,10 +18,13 @@ stays until the round is settled. A forecast outside the list is possible, too (
 bias that could cancel that of others: each such forecast is charged with its own error.
 
 A round is `announce`, which has `mix` write the mixture unless it stands there already, and `settle`, which
-writes the tally, makes SUPPORT_SIZE NOT_MIXED again, and calls `learn` last. So `learn` finds the places and
-weights of the round that is over, and not how many they were; what it needs of that it keeps in `own`. What
-always holds between two rounds: `counts` and `ones` are whole numbers, and ROUNDS is the sum of all counts
-and of the forecasts outside the list. Pickles keep the memory as it is; nothing else does.
+writes the tally, makes SUPPORT_SIZE NOT_MIXED again, and calls `learn` last. (`UCalibratedForecaster` has an
+`announce` of its own, which makes the forecast of each draw anew.) So `learn` finds the places and weights of
+the round that is over, and not how many they were; what it needs of that it keeps in `own`. What always holds
+between two rounds: `counts` and `ones` are whole numbers, and ROUNDS is the number of all forecasts, in the
+list and outside it. Pickles keep the memory as it is, and `check_mixing_memory` checks it when they are read;
+nothing else keeps it. A `Baseline` draws one number ahead (`_u`), so that the forecast that it shows is the
+one that it plays.
 """
 
 from __future__ import annotations

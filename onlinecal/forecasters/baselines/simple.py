@@ -3,7 +3,8 @@
 One of them adds random numbers of imagined outcomes to the share: it has no regret under any proper loss.
 
 Memories are those of `mixing`, which says how a round goes and what always holds. A learner writes its own
-numbers alone. Equal seeds give equal draws, so the order in which draws are used may not change.
+numbers alone, and `announce_perturbed` the forecast that it draws. Equal seeds give equal draws, so the order
+in which draws are used may not change: of zeros first, then of ones, from one uniform number.
 """
 
 from __future__ import annotations

@@ -3,7 +3,12 @@
 The module also has the reference that it shadows, which answers after it has seen the outcome. Both classes
 hold one array of integers, the memory, and call compiled rules on it (`grid`, `compiled`). The rules are in
 the modules of the grids: `uniform`, `graded`, `nested` and `dyadic`. The paper's rule, which finds the valid
-cell, is `full_table.make_valid`; `onlinecal.reference` has the algorithm in twelve lines of plain Python.
+cell, is `full_table.make_valid`; `onlinecal.reference` has the algorithm in plain Python.
+
+`grid` says who writes the state of either class. Here `forecast` opens a token, and may change the slack by
+`_note_late`; `observe` charges its cell and closes it, in this order, so a round that is refused stays open.
+A token has its cell in the units of the memory when it was issued, which `settle` brings up to date.
+Properties only read, but for `window_certificate`, which forgets rounds that have left the window.
 """
 
 from __future__ import annotations

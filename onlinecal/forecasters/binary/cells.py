@@ -5,10 +5,12 @@ then its own snapshot, and because handing one array to compiled code costs 0.15
 costs 0.35. `contract` says what each grid does with it.
 
 Who writes a memory: `header` and the grid's `new_memory` once; then the grid's `charge`, `charge_inside` and
-`note_late` alone, and `to_units`, which adds to MOVED what rounding an outcome costs. A replay with a guide
-charges by the functions of `guided_uniform` or `guided_dyadic` in place of the grid's. `propose`, `report`
-and all that computes a bound only read. A round is `note_late`, `propose`, `report`, and when the outcome is
-known `has_room`, then `charge` or `charge_inside`. Other rounds may come in between.
+`note_late`, and `to_units`, which adds to MOVED what rounding an outcome costs. A replay with a guide charges
+by the functions of `guided_uniform` or `guided_dyadic` in place of the grid's. Nothing else writes. `refined`
+and `enlarged` (`compiled`) make another memory, in smaller units or with more room, which then takes its
+place. `propose`, `report` and all that computes a bound only read. A round is `note_late`, `propose` (without
+hints just the current cell), `report`, and when the outcome is known `has_room`, then `charge` or
+`charge_inside`. Other rounds may come in between.
 
 What always holds between two calls: SPREAD is the sum of the biases' sizes, MOVED the distance from all
 reports to the points that were charged, and the current cell, from LOWER to LOWER + STEP, is one of the grid.
@@ -40,7 +42,8 @@ Memory = Any
 """An int64 array, or a list of int when the interpreter runs a machine."""
 
 HEADER = Layout()
-"""The header. A unit is 1/SCALE; a place is an index of the memory. The first fields never change."""
+"""The header. A unit is 1/SCALE; a place is an index of the memory. FORMAT, TILT and HINTED never change, and
+up to FINE the fields change in `refined` alone, but for LOW and HIGH, which move apart where slack grows."""
 FORMAT = HEADER.field("which kind of grid it is, see `machine_of`", "format")
 SCALE = HEADER.field("the units are 1/SCALE", "units")
 TILT = HEADER.field("1 for the balanced rule, 0 for that of the paper", "0 or 1")

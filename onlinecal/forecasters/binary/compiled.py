@@ -2,8 +2,9 @@
 
 A machine has no state: its entry points play on memories that others keep. None of them changes anything if
 it finds no room. It then returns NO_ROOM, or from a replay the round that it has reached, and the caller
-makes the memory longer (`enlarged`) and calls again. FORMAT numbers, by which a memory finds its machine, are
-saved with it, so a grid keeps its number.
+makes the memory longer (`enlarged`), or the window ready, and calls again. FORMAT numbers, by which a memory
+finds its machine, are saved with it, so a grid keeps its number. `charge_share` is for memories that are
+`refined`: callers see to that before an outcome is neither 0 nor 1. Seconds only say when code is compiled.
 """
 
 from __future__ import annotations
@@ -294,5 +295,5 @@ def machine_for(form: int) -> type[Machine]:
 
 
 def machine_of(memory: NDArray[np.int64]) -> type[Machine]:
-    """The machine that a memory belongs to: the one place that asks which kind of grid it has."""
+    """The machine that a memory belongs to, by the FORMAT in its header."""
     return machine_for(int(memory[cells.FORMAT]))

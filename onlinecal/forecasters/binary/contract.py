@@ -9,7 +9,8 @@ The shortest example is `graded`. A new one is entered in `MACHINES` of `compile
 Of these functions `note_late`, `charge` and `charge_inside` alone change a memory, and `refined` answers with
 a new one where it must; the rest only reads. (`cells` says who else writes one.) A round is `note_late`,
 `propose`, and later `has_room` and one of the two charges; other rounds may come in between. Names and order
-of parameters are what compiled callers rely on.
+of parameters are what compiled callers rely on. The classes here are for type checkers alone: no object is
+made of them.
 """
 
 from __future__ import annotations

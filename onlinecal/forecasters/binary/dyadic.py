@@ -17,9 +17,11 @@ bias: 0 accepts 0 and 1 accepts 1, so that every search ends. After each charge 
 - BASE is the step of the base grid. WISH stays the level's step up to the round LIMIT, unless a new point is
   charged.
 
-Here `charge`, `charge_inside` and `note_late` write, with the functions that they call, and nothing else
-does. TUNED, PRICE and the units stay as they were made, but for SHARED_BIT, which `refined` sets. The slack
-(HIGH, LOW, BIAS_BOUND, PACE) changes in `add_slack` alone, and only grows.
+After `new_memory` only `charge`, `charge_inside` and `note_late` write here, with the functions that they
+call; `guided_dyadic` charges by `charge_pair`, which `charge` calls, too. TUNED, PRICE and the units stay as
+they were made, but for SHARED_BIT, which `refined` sets in a copy. The slack (HIGH, LOW, BIAS_BOUND, PACE)
+changes in `add_slack` alone, and only grows. EAGERNESS, EXTRA_EAGERNESS and ALLOWANCE decide forecasts, and
+ALLOWANCE is in the promise, too.
 
 *The accounts* say which level a grid may play on: what finer grids save and what they owe. Let c bound a
 point's bias and d/m the distance from the report to the charged point. The *base* grid of round t is the

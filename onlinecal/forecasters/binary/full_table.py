@@ -12,8 +12,8 @@ off to its end, see `guided_uniform`.)
 
 A charge is `change_bias`, `count_round`, `first_to_try` and `make_valid`, in this order; the grid adds its
 own account. Only these write: the first the table and SPREAD, the second ROUNDS, MOVED and LAST_MIDDLE, the
-last the current cell. SHARED and the points are written when a memory is made or `refined`, and points on
-nested grids when cells are halved.
+last the current cell, of which graded grids add STEP (`enter_valid`). SHARED and the points are written when
+a memory is made or `refined`, and points on nested grids when cells are halved.
 
 Without hints labels are sorted, too: all points left of the current cell accept 0, and all right of it accept
 1. Only hints and late labels disturb that order, since then a round may be charged in another cell than the

@@ -10,7 +10,9 @@ The promise after T rounds is lambda T, and for each inner point (1 + |kappa|) t
 (Theorem 7c; with late labels Theorem 15, in a window 25a, with shares 26a).
 
 LAMBDA and the two sums are written when a memory is made or `refined`, from its points. In a round only what
-`full_table` names is written.
+`full_table` names is written. A saved memory must have just the points that `graded_points` and `split` give
+for its settings (`check_grid`), so none of their integers may change; `best_half` decides which grid is
+played.
 """
 
 from __future__ import annotations

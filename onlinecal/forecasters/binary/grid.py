@@ -1,14 +1,17 @@
 """What AlmostOneStepAhead and OneStepAhead share: parameters, memory, replay and the methods for river.
 
-Invariant: `memory` belongs to `machine`, and `_probability` is the forecast of the memory's coming round
-without a hint. Whoever lets a compiled loop play on the memory calls `resume` afterwards. If something fails
-while a sequence is played, the forecaster is as it was before.
+Invariant: `memory` belongs to `machine`. Without hints `_probability` is the forecast of the memory's coming
+round; with hints `_coming` works it out anew when it is asked for. Whoever lets a compiled loop play on the
+memory calls `_resume` afterwards. If something fails while a sequence is played, memory and window are as
+they were before.
 
-Who lets loops play: `_play` here, duels (`simulations/games/duel.py`) and projections
-(`wrappers/strategies`). They may put another memory in place of `memory` (`grow`), so it is not kept from
-call to call. A round is `note_late` with the number of other open forecasts, then the forecast, and when the
-outcome is known `settle`, which also has the window follow. `_late` and `_open` are not in the memory: they
-are what the guarantee and the tokens need besides.
+Who lets loops play: `_play` here, duels (`simulations/games/duel.py`) and projections of the wrappers
+(`wrappers/strategies/projection.py`), which also settle single rounds by `_charge` and never ask for
+`_probability`. They may put another memory in place of `memory` (`_grow`), so it is not kept from call to
+call. A round is `_note_late` with the number of other open forecasts, then the forecast, and when the outcome
+is known `_settle`, which also has the window follow. `_late` and `_open` are not in the memory: they are what
+the guarantee and the tokens need besides. `__setstate__` checks a memory that comes from a pickle
+(`soundness`); the machine is not in it, but is found by FORMAT.
 """
 
 from __future__ import annotations

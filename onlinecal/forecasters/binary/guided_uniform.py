@@ -1,10 +1,10 @@
 """Replays with hints on a uniform grid, with a guide of `marks` beside the memory.
 
 A replay is `new_guide`, then `propose` and `charge` for each round, and `leave` at the end. `grid.py` makes
-the guide and calls `leave`, also when the rounds end early; the loop of `compiled.py` calls the rest. The
-first `propose` writes all marks; from then on they are those of the memory after each `charge`. `charge` does
-not look for a valid current cell, which rounds with hints do not need: LOWER and BELOW are those of some cell
-until `leave`.
+the guide and calls `leave`; if a replay breaks off, it puts the memory from before back instead. The loop of
+`compiled.py` calls the rest. The first `propose` writes all marks; from then on they are those of the memory
+after each `charge`. `charge` does not look for a valid current cell, which rounds with hints do not need:
+LOWER and BELOW are those of some cell until `leave`. A guide is never saved.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ accepting both. A guide has the marks of all cells for each kind, `start` being 
 valid ones begin. The valid cell nearest to a hint is usually found in two words of 64 cells.
 
 `mark_both_sides` keeps the marks beside one point right, whatever they were; whoever charges a point calls it
-if `changes_cells` says so. So between two rounds every mark says what the memory says.
+if `changes_cells` says so. So between two rounds every mark says what the memory says
+(`tests/forecasters/binary/test_guided.py`). How marks are laid out may change freely.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ round is that of `graded`. `cells` says who keeps a memory.
 
 STAGE and LIMIT change in `charge` and `charge_inside` alone, by `halve`, once the round that LIMIT names has
 been charged. The current cell is then made valid on the next grid. So between two rounds the grid is that of
-the coming round.
+the coming round. NESTED_POINTS and NESTED_ROUNDS decide forecasts, and `check_grid` refuses a saved memory
+that does not have them.
 
 The promise after t rounds adds up lambda of each stage over its rounds, the bounds on biases, and what a
 change of kappa costs at each division (docs/theory.md, Theorem 11a; with shares 26a). No window is promised.

@@ -6,7 +6,9 @@ of the forecaster, and every number that is an index or ends a loop must be in i
 may still tell of rounds that never were.
 
 The checks only read. `fresh` is a new memory of the same settings: what a round never changes must be equal
-there.
+there. `GridForecaster` asks for pickles, and the engine (`engine/keys/key_arrays.py`) for ledgers. A grid
+says in `SETTINGS` and `check_grid` what it wants checked; a field that is an index must be checked in one of
+them.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ The promise after T rounds is d T/m for the distance and c for the bias of each 
 (docs/theory.md, Theorem 7; where points without bias are free Theorem 7a, with late labels Theorem 15).
 
 EXCESS is written by `charge_point`, and anew by `free_points`; SHIFT, FREED and the thresholds only when a
-memory is made or `refined`. All else in a round is written as `full_table` says.
+memory is made or `refined`. All else in a round is written as `full_table` says. UNIT_BITS decides into which
+units outcomes between 0 and 1 are rounded, and so what saved memories of such outcomes have.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ points' biases as a hash table. Invariant: the sums in the header are those over
 has the changes of the ring's rounds, point by point. Points of rounds that have left keep their slot, with
 the sum 0.
 
-A table is written by `follow` (with `forget`, `note` and `book`), and by `window_sums`, which forgets: so a
-question changes a table, and moments must not decrease. `Window.prepare` and `Window.suit` put another table
-in its place, so nobody keeps it from call to call. Kernels call `follow` right behind `charge`, once
-`is_ready` has said before that there is room; else `Window.prepare` makes room between two calls. SEEN is the
-memory's ROUNDS, but where a loop has played on the memory alone. Then `prepare` takes up what it missed, each
-round as a distance of 1.
+A table is written by `follow` (with `forget`, `note` and `book`), by `note_rounds` while it is made, and by
+`window_sums`, which forgets: so a question changes a table, and moments must not decrease. `Window.prepare`
+and `Window.suit` put another table in its place, so nobody keeps it from call to call. Kernels call `follow`
+right behind `charge`, once `is_ready` has said before that there is room; else `Window.prepare` makes room
+between two calls. SEEN is the memory's ROUNDS, but where a loop has played on the memory alone. Then
+`prepare` takes up what it missed, each round as a distance of 1.
 
 Only LENGTH, the memory's units, SEEN and the rounds of the ring are saved (`__getstate__`, and `storing` of
 the engine). The rest of the table follows from them. So slots, the size of the ring and the order of the

@@ -1,10 +1,11 @@
 """SimplexAlmostOneStepAhead: the forecaster of several classes, played online, as a river classifier.
 
 What the forecaster has learnt is in `_run` (`simplex/run.py`), and which tokens are open in `_open`. All its
-other fields are settings, which never change. `forecast` writes both, and so does `observe`; `learn_one` and
-`replay` write `_run`, which `replay` plays on in a copy. To answer, `predict_proba_one` may go on to the next
-grid, if that is due: this changes `_run`, but no answer. What a method refuses for its arguments leaves both
-as they were.
+other fields are settings, which never change. `forecast` writes both, and so does `observe`; `withdraw`
+writes `_open`; `learn_one` and `replay` write `_run`, which `replay` plays on in a copy. To answer,
+`predict_proba_one` may go on to the next grid, if that is due: this changes `_run`, but no answer. What a
+method refuses for its arguments leaves both as they were. Pickles have all of it, and `SimplexRun` checks its
+part when it comes back.
 """
 
 from __future__ import annotations

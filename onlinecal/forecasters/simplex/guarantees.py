@@ -6,8 +6,10 @@ A bound is a sum over rounds: distance, at most reach(k, m)/m a round, plus the 
 point that is only charged with its own label has biases that repeat, so their largest sum can be computed
 (section 3).
 
-Nothing here has a state but caches. The functions that choose grids (`cells_for`, `level_at`, `window_cells`)
-decide forecasts; the others bound what has been played. A bound may only change with its proof.
+Nothing here has a state but caches. `SimplexRun` chooses grids, slack and units by `cells_for`, `level_at`,
+`window_cells`, `point_bound`, `reach`, `slack_at` and `most_late`. These, and all that they call, with the
+table of `label_biases.txt`, decide forecasts; the others bound what has been played. A bound may only change
+with its proof.
 """
 
 from __future__ import annotations

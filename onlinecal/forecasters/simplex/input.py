@@ -1,9 +1,11 @@
 """Checks of what users hand to the simplex forecaster: parameters, class labels, soft labels, hints.
 
-All functions raise ValueError and leave their arguments alone.
+Those that check raise ValueError, and none changes its arguments.
 
 Nothing here has a state. The order of classes is that of the forecaster; new ones get the numbers behind
-those of the known ones, in the order in which they come.
+those of the known ones, in the order in which they come. That order is saved with every memory. How sums of
+rows are formed (`totals`) and weights are rounded (`weights_of`) decides what is charged, so it is part of
+the answers; MOST_PARTS and MOST_CLASSES bound what the integers of a memory bear.
 """
 
 from __future__ import annotations

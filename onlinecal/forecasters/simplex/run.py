@@ -15,7 +15,9 @@ earlier ones are settled: who must not lose the run gives it one that is `copied
 
 The account of the past (`past`, `since`, `newcomers`, `grids`) is written by `meet` and `note_late`, and once
 by whoever restores a run. It is in the order in which things happened. Guarantees follow from it, so it is
-saved with the memory, by pickles and by the engine (`engine/keys/simplex_lanes.py`).
+saved with the memory, by pickles and by the engine (`engine/keys/simplex_lanes.py`). Whoever restores a run
+calls `check`, as `__setstate__` does. The constants decide which grid and slack is played, so they are part
+of the answers, and ROUND_ROUNDING of the guarantee.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Errors of class probabilities for those who decide by them."""
+"""Errors of class probabilities for those who decide by them.
+
+Nothing in this folder has a state. `errors` and the end of `losses` search, `errors` from a
+seed; all else is worked out directly.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ rows.
 
 Nothing here has a state. A search draws random partitions: equal seeds give equal answers, so the order of
 draws may not change. What it finds is always a proven lower end of the supremum, since it is the error of one
-partition.
+partition. `DecisionRecalibrator` corrects by what `search` finds, so the constants of search and climb, and
+the order of all sums, are part of what it fits.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 All averages are over rows.
 
-Nothing here has a state, and no argument is changed but `out`. Of actions with equal losses the first is
-taken, everywhere.
+Nothing here has a state, and no argument is changed but the arrays that kernels are given to fill. Of actions
+with equal losses the first is taken, everywhere. Sums run in fixed orders, which are part of the answers;
+only `separate` asks a solver of scipy, and what it answers may differ between versions.
 """
 
 from __future__ import annotations

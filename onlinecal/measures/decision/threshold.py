@@ -1,4 +1,8 @@
-"""The promised and the realised costs of decisions by a jittered threshold, as in Theorem 4c."""
+"""The promised and the realised costs of decisions by a jittered threshold, as in Theorem 4c.
+
+A pure function: sums are correctly rounded, so their order does not matter. That acting has a chance between
+0 and 1, which changes by 1/width a unit of p, is what the theorem needs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Distance to calibration: the exact distance, brackets, the lower distance, and several classes."""
+"""Distance to calibration: the exact distance, brackets, the lower distance, and several classes.
+
+What holds everywhere in this folder: a lower end is proven, whatever search found it; an upper end is the
+distance of some calibrated sequence, or above it; and work is counted in steps, not in seconds. Searches may
+change. Then brackets that are not exact end elsewhere, and the corpus (`tests/corpus`) says so.
+"""
 
 from __future__ import annotations
 

@@ -13,11 +13,9 @@ bracket are proven all the same.
 - The lower end reads an outcome y as 1 - y of a round with outcome 0 and y of one with outcome 1. These two
   parts may be moved apart, so their lower distance is at most the distance.
 - The upper end is the best pooling of neighbouring forecasts, or has level sets of other calibrated
-sequences,
-  each moved to the mean of its outcomes.
+  sequences, each moved to the mean of its outcomes.
 - Both ends may come from outcomes rounded to 0 and 1. That changes the distance by at most the sum of what
-was
-  rounded off.
+  was rounded off.
 
 A `CalibrationMonitor` is a `Tallies` that also answers. `update` and `update_many` write, and a metric that
 owns one writes by what `Tallies` names. Its answers read, and are proven of all rounds that were counted,

@@ -19,7 +19,9 @@ start need not go on from points whose excess so far and ahead exceeds the cutof
 
 A `Points` is written by the kernels of one search, and thrown away with it. What always holds there: an
 excess that is kept is that of the cheapest path to its point found so far, and a point without a path has an
-infinite one.
+infinite one. Steps must come by increasing value, since rows are finished, and points left out, by that
+order. A search that is not `complete` proves nothing. What counts as work decides where searches end: it is
+part of answers that are not exact.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def lattice_work(counts: Counts, limits: Ints) -> float:
     zeros, ones = counts.n_zeros + 1 - (1.0 - value) * sizes, counts.n_ones + 1 - value * sizes
     starts = np.maximum(zeros, 0.0) * np.maximum(ones, 0.0) * (sizes <= limits[:, None])
     # of the numbers up to a size, the share 6/pi^2 is coprime to it
-    return START_WORK * 6.0 / math.pi**2 * float((starts @ sizes).sum()) / len(limits)
+    return START_WORK * 6.0 / math.pi**2 * float((starts * sizes).sum()) / len(limits)
 
 
 def primitive_steps(n_zeros: int, n_ones: int) -> Ints:

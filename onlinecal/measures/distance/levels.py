@@ -4,8 +4,8 @@ For every measure a perfectly calibrated q is a list of level sets (zeros, ones)
 the fraction ones/(zeros+ones), an exact rational. Rounds are dealt to level sets in sorted order within each
 outcome, which is the cheapest way: a matching on the line.
 
-A `Levels` never changes: its values increase, and no two are equal. Numbers of rounds are whole, so values
-are compared as fractions, without rounding.
+A `Levels` never changes: its values increase, and no two are equal as floats, which `make_levels` sees to. So
+whoever has blocks of rounds calls that, and does not make a `Levels` directly. The functions keep nothing.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def distance_by_sums(sums: PrefixSums, levels: Levels) -> float:
         summed = forecasts[whole] + (ends - rounds[whole]) * sums.values[whole]
         up = np.clip(rounds[below], ends[:-1], ends[1:])
         summed_up = np.clip(forecasts[below], summed[:-1], summed[1:])
-        total += float(values @ (2 * up - ends[:-1] - ends[1:]))
+        total += float(np.sum(values * (2 * up - ends[:-1] - ends[1:])))
         total -= float(np.sum(2.0 * summed_up - summed[:-1] - summed[1:]))
     return total
 

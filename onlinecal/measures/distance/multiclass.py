@@ -5,12 +5,13 @@ With soft labels, rows of shares:
 - The lower end reads a label y as the share y_j of a round with class j, for every j. The shares may be moved
   apart, so the least cost of making them calibrated is at most the distance. Events and potentials bound it.
 - The upper end is a grouping of the rounds, in which each gets the mean label of its group. Groupings are
-found
-  with labels of one class each, drawn so that neighbouring rounds have each class about as often as they
-  should.
+  found with labels of one class each, drawn so that neighbouring rounds have each class about as often as
+  they should.
 
 Nothing here has a state. Bounds are only ever replaced by better ones, each proven by itself, so the order in
-which they are tried decides how narrow a bracket is, and never whether it holds.
+which they are tried decides how narrow a bracket is, and never whether it holds. The shares of work, nodes
+and limits below decide the same, so to change one changes brackets; STAGE_BEGINS only says what is told of
+progress.
 """
 
 from __future__ import annotations

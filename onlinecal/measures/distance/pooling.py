@@ -1,6 +1,8 @@
 """The cheapest cut of the line of forecasts into intervals whose rounds share a level set.
 
-Nothing is kept between calls. `best_cuts` writes `cost` and `came_from`, which `pooling` makes and reads.
+Nothing is kept between calls. `best_cuts` writes `cost` and `came_from`, which `pooling` makes and reads. Of
+equally cheap cuts the first is taken. MAX_CUTS and the order of the sums decide which pools are found, and so
+upper ends that are not exact, but any pools attain one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""l_p calibration errors of whole rows, their reports and intervals, and the largest error given a level
-set.
+"""l_p calibration errors of whole rows, their reports and intervals, and the largest error given a level set.
 
-Nothing here has a state. Level sets are in the order in which they first come, in every report.
+Nothing here has a state. Level sets are in the order in which they first come, in every report. Intervals
+draw from a seed, so the order of draws, ADDED_ROWS and HALVINGS are part of the answers.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ the allowance is 1/(4k) of a level instead.
 The functions have no state. A `RunningLpError` is written by `add`, and by `restore` when it is made from a
 saved state. What always holds between two calls: `_places` has the place of each level set in `biases`;
 `_norms` is a tree, whose leaf behind that place is the norm of its biases, and whose every inner node is the
-norm of its two children. The engine saves level sets and biases, not the tree.
+norm of its two children. The engine saves level sets, biases and the counts, not the tree: UNITS_OF_BIAS and
+MOST_LEVEL_SETS are part of its format. LEVEL_ROUNDING decides in which level set a row is, in measures and in
+recalibrators; hashes decide nothing, since sets are numbered in the order in which they come.
 """
 
 from __future__ import annotations

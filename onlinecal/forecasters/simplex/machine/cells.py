@@ -23,7 +23,8 @@ class after that one on, each step lowers one sum by a unit. So barycentric coor
 such sums.
 
 `place_cell` writes the other frame and the room for a single point; no function here writes a record. Tokens,
-pickles and the engine's ledger hold kept cells, so their layout is part of STATE_FORMAT.
+pickles and the engine's ledger hold kept cells, so their layout is part of STATE_FORMAT. How the search ends
+(NEAR_ENOUGH, MOST_MOVES) decides what is announced, and so does the order of its sums.
 """
 
 from __future__ import annotations

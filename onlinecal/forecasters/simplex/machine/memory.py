@@ -38,12 +38,14 @@ finer grid is played only while the balance covers whatever may come of it. The 
 allowance (docs/theory-simplex.md, section 7).
 
 *Who writes.* `new_memory`, `rebuilt`, `enlarged` and `divided` make memories, and never change the one that
-they get. `SimplexRun` alone calls them, runs `make_ready` on what they made, and sets LIMIT, BASE and the
-slack, and BALANCE when these change. In a round only a charge (`rules`, by way of `book`) writes records,
-SPREAD, MOVED, BALANCE and ROUNDS, and STEP where it returns to the base grid; the search for a cell (`walk`)
-writes frames, anchor, point, regions and the three counts of its own work.
+they get. `SimplexRun` alone keeps what they made. It runs `make_ready` on a new or rebuilt one, which has no
+cell yet (the two others keep the cell, and fill the slots by `reindex`), and sets LIMIT, BASE and the slack,
+and BALANCE when these change. In a round only a charge (`rules`, by way of `book`) writes records, SPREAD,
+MOVED, BALANCE and ROUNDS, and STEP where it returns to the base grid; a search for a cell (`walk`, with
+`announce_near` and `follow`, which begin it) writes frames, anchor, point, regions and the three counts of
+its own work.
 
-*What always holds between two rounds*, once `make_ready` has run: the cell in the current frame is full,
+*What always holds between two rounds*, once a memory is ready: the cell in the current frame is full,
 which means that its k vertices have all k labels. SPREAD is the sum of the sizes of all biases in the
 records. Each record has its slot. What is in the other two frames, in anchor and point, is not read again.
 

@@ -23,12 +23,13 @@ rounded here. The round is charged
 A weight moves biases as a whole round would, but less far, so the labels keep their bounds
 (docs/theory-simplex.md, section 15). A soft label that is one class is played as that class.
 
-What a memory holds, and what is true of it between rounds, says `memory`. Of the functions here those named
-`settle`, `charge`, `advance` and `replay` charge a round; `announce` and `issue` write only what a search for
-a cell writes; `certificate_rises`, `point` and all that give a distance read. A frame that `announce`
-returned is good until the next `announce` or charge. A round in a compiled loop is `has_room`, `announce`,
-then `settle`; one that waits is `issue`, which keeps the cell, and later `settle_waiting`. Whoever grows a
-memory calls `make_ready` on the new one.
+What a memory holds, and what is true of it between rounds, says `memory`. Of the functions here those whose
+names begin with `settle` or `charge`, `advance` and `replay` charge a round; `announce` and `issue` write
+only what a search for a cell writes; `certificate_rises`, `point` and all that give a distance read. A frame
+that `announce` returned is good until the next `announce` or charge. A round in a compiled loop is
+`has_room`, `announce`, then `settle`; one that waits is `issue`, which keeps the cell, and later
+`settle_waiting`. `SimplexRun` makes memories ready when it puts another in place. Answers and cells follow
+from the order of loops here, so an order may only change where changed answers are meant.
 """
 
 from __future__ import annotations

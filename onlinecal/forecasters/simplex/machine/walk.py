@@ -29,10 +29,11 @@ is remembered, and the searches for the next hints in the same region of the sim
 hints the longer the walk was. Any anchor will do (docs/theory-simplex.md, section 9). Regions have entries
 behind the records, one for every four records, and a region keeps its entry until another region needs it.
 
-Walks write frames, the anchor, the point, regions and the counts of pivots and changes; they never write a
-record. What a walk begins with is a full cell in the current frame (`doors`), or nothing (`restart`). What it
-leaves is a full cell, in the current frame or in the frame that it returns. Regions decide where a walk
-begins, and so which full cell is found: they are part of the state.
+Walks write frames, the anchor, regions and the counts of pivots and restarts; they never write a record. What
+a walk begins with is the cell in the current frame, of which one vertex has changed its label (`doors`), or
+an anchor (`restart`). What it leaves is a full cell, in the current frame or in the frame that it returns;
+where `doors` finds none, the caller starts afresh. Regions decide where a walk begins, and so which full cell
+is found: they are part of the state, and the constants below are part of the answers.
 """
 
 from __future__ import annotations

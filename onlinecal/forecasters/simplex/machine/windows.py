@@ -12,8 +12,9 @@ Invariant: the sums in the header and the changes of biases are those of the cha
 
 A charge of the memory is followed by `note` or `note_parts`, which write here, once `fits` has said that
 there is room. Where there is none, or the memory was rebuilt in other units, `SimplexRun` makes a new table
-(`refitted`) between two rounds. The table is saved with the memory that it belongs to, and cannot be made
-from that.
+(`refitted`) between two rounds. The table is saved with the memory that it belongs to, by pickles and by the
+engine, and cannot be made from that: so the order of the header, a charge's four numbers and FURTHER_CHARGE
+are a saved format. The length of the ring is free, and LEAST_RING may grow.
 """
 
 from __future__ import annotations

@@ -7,6 +7,10 @@ that a level set can have: all v = a / |a| with whole a, 0 <= a_j <= number of r
 sizes of the level sets are known, sending rounds to values is a transportation problem. So only the sizes
 have to be whole numbers for the solver, one for each candidate. Most candidates are ruled out beforehand: a
 level set at v costs at least the sum of its rounds' slacks above what potentials prove.
+
+Nothing here has a state, and arguments stay as they are. A grouping is a number for each round; any grouping
+attains an upper end, so `merged` may change freely. `useful` may rule out no candidate of a nearest grouping,
+since the distance is then called exact: `gap` must be at least the upper end less what the potentials prove.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ relaxation say what a round costs elsewhere, so that the last level sets are not
 nowhere. Level sets that were made before are not changed again, so no later choice can make an earlier one
 worse.
 
-`SetMembers` is all that changes, and `move` alone changes it. So between moves every round is in the list of
-its own `group`, just once, and `counts` are those of the lists; a list's order means nothing. Offers are made
-anew for each level set: `look_around` fills them in, then `add_up` turns them into sums, and only after it
-may `least_cost` read them. A level set is frozen when its turn begins. Its own turn changes it, and later
-turns do not.
+`SetMembers` is all that is kept from turn to turn, and `move` alone changes it. So between moves every round
+is in the list of its own `group`, just once, and `counts` are those of the lists; a list's order means
+nothing. Offers are made anew for each level set: `look_around` fills them in, then `add_up` turns them into
+sums, and only after it may `least_cost` read them. A level set is frozen when its turn begins. Its own turn
+changes it, and later turns do not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The lower distance to calibration, and a fractional history that attains it."""
+"""The lower distance to calibration, and a fractional history that attains it.
+
+Nothing here has a state, and a `LowerCalibrationDistance` never changes. `lower` is proven by `relaxation`,
+and `upper` by the history that is given back: `_fractional_history` makes the solver's masses calibrated
+before their cost is summed up. So how they are found may change, within the tolerances above the functions.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +147,8 @@ def _fractional_history(counts: Counts, nodes: Floats, masses: Floats) -> tuple[
     """
     values, masses = _joined(counts, nodes, masses)
     n_zeros, n_ones = counts.n_zeros, counts.n_ones
-    held_zeros, held_ones = float((1.0 - values) @ masses), float(values @ masses)
+    # sums of numpy have the same bits everywhere, and products of BLAS have not
+    held_zeros, held_ones = float(((1.0 - values) * masses).sum()), float((values * masses).sum())
     fit = min(1.0, n_zeros / held_zeros if held_zeros else 1.0, n_ones / held_ones if held_ones else 1.0)
     masses = masses * fit
     masses[0] += max(0.0, n_zeros - fit * held_zeros)
@@ -176,4 +182,4 @@ def _flow_cost(from_values: Floats, from_masses: NDArray[Any], to_values: Floats
     surplus = np.zeros(len(places))
     surplus[np.searchsorted(places, from_values)] += from_masses
     surplus[np.searchsorted(places, to_values)] -= to_masses
-    return float(np.abs(np.cumsum(surplus)[:-1]) @ np.diff(places))
+    return float((np.abs(np.cumsum(surplus)[:-1]) * np.diff(places)).sum())
