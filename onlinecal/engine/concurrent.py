@@ -5,13 +5,15 @@ gets. Batches run one after the other in a single thread; the event loop stays f
 
 A call goes through three methods. `_commit` takes places for its events, and lets it wait. `_next` makes a
 batch of the calls that wait, and gives it to the thread. `_finish` gives the places back, hands the answers
-out, and has `_next` called again. All three run in the event loop, and only there are the fields of
-`AsyncEngine` written; the thread has nothing but the engine.
+out, and has `_next` called again. All three run in the event loop, and so does all else that writes fields of
+`AsyncEngine` after `__init__`. The thread gets the engine and the events of a batch, or a question between
+two batches (`_in_thread`). Keys that are not in memory are read in one further thread, by a connection of its
+own (`ColdReading.read`).
 
 What always holds between two steps of the loop: at most one batch is in the thread. While `_at_work` one is
 there, or `_next` or `_finish` is about to be called; else no call waits. The places that are taken are those
-of the calls that were let in and have no answers yet. `_quiet` is set exactly while `_callers` is 0, and the
-engine is closed only then.
+of the calls that were let in and have no answers yet. `_callers` counts who must be answered before the
+engine closes, and `_quiet` is set exactly while it is 0.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -35,6 +37,7 @@ from onlinecal.validation import check_count
 
 MOST_IN_BATCH = 1_000
 MOST_WAITING = 10_000
+"""The limits unless others are given. They say who waits for how long, and change no answer."""
 
 Result = TypeVar("Result")
 
@@ -66,7 +69,9 @@ class Capacity:
             if admitted.done() and not admitted.cancelled():
                 self.release(size)
             else:
-                self._queue.remove((size, admitted))
+                # `release` may have passed over it since it was cancelled
+                with suppress(ValueError):
+                    self._queue.remove((size, admitted))
                 self.release(0)
             raise
 
@@ -180,8 +185,9 @@ class AsyncEngine:
 
     async def total(self) -> Total:
         """The sums over all keys, as of now."""
-        await self._read_all_keys()
-        return await self._ask(self.engine.total)
+        with self._calling():
+            await self._read_all_keys()
+            return await self._in_thread(self.engine.total)
 
     async def summary(self, key: str) -> Summary | None:
         """The rounds, open forecasts and bounds of a key; None if it was never asked for a forecast."""
@@ -193,13 +199,15 @@ class AsyncEngine:
 
     async def largest(self, limit: int = 10) -> list[NamedSummary]:
         """Pairs (name, `Summary`) of the `limit` keys with the largest certificate per settled round."""
-        await self._read_all_keys()
-        return await self._ask(lambda: self.engine.largest(limit))
+        with self._calling():
+            await self._read_all_keys()
+            return await self._in_thread(lambda: self.engine.largest(limit))
 
     async def overview(self, limit: int = 10) -> Overview:
         """All keys together, and at most `limit` of the keys to look at first, of each kind."""
-        await self._read_all_keys()
-        return await self._ask(lambda: self.engine.overview(limit))
+        with self._calling():
+            await self._read_all_keys()
+            return await self._in_thread(lambda: self.engine.overview(limit))
 
     async def aclose(self) -> None:
         """Refuse new calls, wait until all earlier ones are answered, and end the thread.
@@ -218,9 +226,15 @@ class AsyncEngine:
 
     @contextmanager
     def _calling(self) -> Iterator[None]:
-        """Count a caller who must be answered before the engine closes."""
+        """Let a caller in, unless the engine closes: then LedgerError."""
         if self._closing is not None:
             raise LedgerError("the engine is closed")
+        with self._counted():
+            yield
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Count a caller who must be answered before the engine closes."""
         self._callers += 1
         self._quiet.clear()
         try:
@@ -237,19 +251,24 @@ class AsyncEngine:
         await asyncio.shield(self._reading)
 
     async def _read_cold_keys(self) -> None:
-        reading = await self._ask(self.engine._begin_totals)
-        if reading is not None:
-            with self._calling():
+        with self._counted():
+            reading = await self._in_thread(self.engine._begin_totals)
+            if reading is not None:
                 await asyncio.to_thread(reading.read)
-            await self._ask(lambda: self.engine._finish_totals(reading))
+                await self._in_thread(lambda: self.engine._finish_totals(reading))
 
     async def _ask(self, question: Callable[[], Result]) -> Result:
-        """Ask the engine in its thread, between two batches."""
+        """Let a caller in, and ask the engine."""
         with self._calling():
-            return await asyncio.get_running_loop().run_in_executor(self._thread, question)
+            return await self._in_thread(question)
+
+    async def _in_thread(self, question: Callable[[], Result]) -> Result:
+        """Ask the engine in its thread, between two batches."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, question)
 
     async def _close(self) -> None:
-        await self._quiet.wait()
+        while self._callers:
+            await self._quiet.wait()
         # the thread may still have a batch whose callers were cancelled: this comes after it
         last = self.engine.close if self._owned else int
         try:

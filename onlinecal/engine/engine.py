@@ -8,11 +8,13 @@ then are there answers. Only the batch lets keys play, and at a start the replay
 
 What always holds between two calls, while `_is_sound`: the book is what the ledger's states and the log
 behind them come to, and `_number` and `_keys_known` are the ledger's last numbers. A batch that raises leaves
-`_is_sound` False, and the next call makes the book anew from the ledger (`_recover`). Every public method
-holds `_mutex`.
+`_is_sound` False. Then the next batch, or the next question about keys, makes the book anew from the ledger
+(`_recover`); `flush` writes nothing before that. Whatever touches the book or the ledger holds `_mutex`, in
+whichever thread it runs. A `ColdReading` touches neither: it has a connection of its own.
 
-`hot_keys` and `window` say how much is kept in memory, and how often states are written. They may change at
-any time, and change no answer.
+`hot_keys` and `states_behind` say how much is kept in memory, and how often states are written. They may
+change at any time, and change no answer. Kept answers are numbered in their order. The numbers are those of
+the outbox, and begin anew with 1 if it is empty at a start.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, decode_lines, encode_lines
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.ledger.archive import refuse_archive, refuse_archived
+from onlinecal.engine.ledger.archive import refuse_archived
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
 from onlinecal.engine.ledger.schema import InputPosition, Record, UndeliveredAnswers, partition_of
@@ -148,8 +150,6 @@ class Engine:
             all_settings(config)
         self._ledger = Ledger(None if ledger is None else Path(ledger))
         try:
-            with self._ledger.ledger_errors():
-                refuse_archive(self._ledger)
             self.config = agreed_config(self._ledger, config)
             self._start()
         except BaseException:

@@ -3,12 +3,14 @@
 That system keeps the bytes, brings each key's events in their order, and makes each turn count once. The
 bytes contain the state that the engine on one machine keeps, and the same judge decides about the events.
 
-Between two turns nothing is kept here: a turn loads its key into an empty book, judges the events, makes the
-bytes, and drops the key again. A turn that fails leaves a new, empty book. So the turns of a key may be taken
-on any machine, and those of other keys may come in between.
+Between two turns nothing of a key is kept here: a turn loads its key into an empty book, judges the events,
+makes the bytes, and drops the key again. A turn that fails leaves a new, empty book. So the turns of a key
+may be taken on any machine, and those of other keys may come in between; but a `KeyTurns` has no lock, and
+takes one turn at a time. Alarms are in the key's bytes, and nobody is told of them here.
 
-The bytes are a saved format: one byte, STATE_FORMAT, and a `TurnState`, whose fields are told apart by their
-order. Whoever changes a field, or its place, raises STATE_FORMAT.
+The bytes are a saved format: one byte, STATE_FORMAT, and a `TurnState`. Its fields, and those of a `Record`
+and a `ParkedOutcome` in it, are told apart by their order. Whoever changes a field, or its place, raises
+STATE_FORMAT. They have no checksum of their own, but the key's state in them has one.
 """
 
 from __future__ import annotations
@@ -154,6 +156,7 @@ class KeyTurns:
             if (record.closed or record.number) > oldest or record.number in waiting
         ]
         book.release()
+        book.arrays.raised.clear()
         after = self._packed(name, batch.number, key.dump(book.ids), kept, *parked)
         book.drop([key])
         return after, batch

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from onlinecal.engine import AsyncEngine, Engine, LedgerError, Outcome, Query, Rejected, Settled, read_report
+from onlinecal.engine.concurrent import Capacity
 
 
 class Slow:
@@ -177,6 +178,36 @@ async def test_a_caller_cancelled_before_there_was_room_takes_none(slow):
         assert (await small).id == "e"
         assert engine._capacity.free == 2
     assert slow.sizes == [2, 1]
+
+
+async def test_a_caller_cancelled_just_before_there_is_room_is_cancelled_and_nothing_else():
+    capacity = Capacity(1)
+    await capacity.acquire(1)
+    waiting = asyncio.create_task(capacity.acquire(1))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    capacity.release(1)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert capacity.free == 1
+
+
+async def test_closing_answers_who_asked_for_sums_before(slow):
+    engine = AsyncEngine(slow.engine)
+    await engine.query("q", "a")
+    slow.gate.clear()
+    batch = asyncio.create_task(engine.query("r", "a"))
+    await until(lambda: len(slow.sizes) == 2)
+    asked = [asyncio.create_task(ask) for ask in (engine.total(), engine.largest(), engine.overview())]
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(engine.aclose())
+    await asyncio.sleep(0)
+    slow.gate.set()
+    total, [(name, _)], overview = await asyncio.gather(*asked)
+    assert (total.events, name, overview.total) == (2, "a", total)
+    await asyncio.gather(batch, closing)
+    with pytest.raises(LedgerError, match="closed"):
+        await engine.total()
 
 
 async def test_closing_answers_all_who_called_and_refuses_those_who_come_later(slow):

@@ -1,17 +1,19 @@
 """The bodies of requests: how large they may be, how long they may take, and how many are held at a time.
 
-Everything runs in the event loop. `app.py` has one `Room`, and for each request calls `check_size`,
-`Body.read` and, once it is answered or given up, `Body.leave`; only `Body` calls the room. A body takes a
-place once it is large (`Room.enter`), is `arriving` until it has `arrived`, and gives its place back when its
-request is answered (`Body.leave`). What always holds between two steps: somebody waits in `_queue` only while
-no place is free; `_arriving` has the bodies with a place that are still read, in the order in which they
-began.
+Everything runs in the event loop. An application (`create_app`) has one `Room`, and for each request that
+brings events calls `check_size`, `Body.read` and, once its answer is made or it was given up, `Body.leave`;
+only `Body` calls the room. A body takes a place once it is large (`Room.enter`), is `arriving` until it has
+`arrived`, and gives its place back when the answer to its request is made (`Body.leave`), before that is
+sent. What always holds between two steps: somebody waits in `_queue` only while no place is free; `_arriving`
+has the bodies with a place that are still read, in the order in which they began. The numbers below say who
+waits and who is refused, and change no answer of the engine.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope
@@ -59,7 +61,9 @@ class Room:
             if admitted.done() and not admitted.cancelled():
                 self.leave()
             else:
-                self._queue.remove(admitted)
+                # `leave` may have passed over it since it was cancelled
+                with suppress(ValueError):
+                    self._queue.remove(admitted)
             raise
 
     def leave(self) -> None:

@@ -3,13 +3,15 @@
 First the archive is made, by replaying the events that go into it; another process may write to the ledger
 meanwhile. The archive gets its name when it is complete and on disk. Then the ledger shrinks in one
 transaction, for which nobody else may write to it. If the call is interrupted, the same call finishes it. An
-event is in the ledger, or in an archive, or for a moment in both; it is never in neither.
+event is in the ledger, or in an archive, or for a moment in both; it is never in neither. Queries that are
+open when they are archived stay in both.
 
-The ledger keeps a digest of each archive, and a hash of each id in them.
+The ledger keeps a digest of each archive, and a hash of each id that is in archives only.
 
-Only `archive_ledger` writes: first the archive, a new file, and then the ledger (`_shrink`). An archive never
-changes once it has its name. What marks a file as one, a `Marker`, and the rows of `archives` and `archived`
-are saved formats.
+Only `archive_ledger` takes events out of a ledger (`_shrink`), when the archive, a new file, is complete. An
+archive never changes once it has its name: a `Ledger` opens it for reading only. `new_tables`, `copy_rows`
+and `copy_hashes` fill new files, those of repairs, too. What marks a file as an archive, a `Marker`, the rows
+of `archives` and `archived`, and `hash_of_id` are saved formats.
 """
 
 from __future__ import annotations
@@ -116,7 +118,7 @@ def marker_of(ledger: Ledger) -> Marker | None:
 def refuse_archive(ledger: Ledger) -> None:
     """ValueError for an archive, which may only be read."""
     if ledger.about("archive") is not None:
-        raise ValueError(f"{ledger.path}: this is an archive, which is only read: name the ledger itself")
+        raise ValueError(f"{ledger.path}: {schema.ONLY_READ}")
 
 
 def hash_of_id(id: str) -> int:

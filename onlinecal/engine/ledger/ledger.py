@@ -1,10 +1,12 @@
 """The ledger: one SQLite file that holds every accepted event, and a state of each key, written now and then.
 
 All changes of a batch are one transaction; when `commit` returns they are on disk. One process may write,
-which a lock ensures that ends with the process. Any number of processes may read.
+which a lock ensures that ends with the process. Any number of processes may read. A `Ledger` itself has no
+lock against threads: the mutex of its engine keeps them apart, and whoever else opens one uses it in one
+thread at a time.
 
-An engine writes by `commit` alone, but for the configuration (`write_about`, at its start). Archiving,
-repairing and copying write tables by their own statements, inside a `transaction`. All else here reads.
+An engine writes by `commit` alone, but for the configuration (`write_about`, at its start). Archiving and
+repairing write by statements of their own, inside transactions. All else here reads.
 
 What always holds in the file, after every commit: events are numbered without gaps, over queries and closings
 together, from the first that was not archived on, and never change; a state holds all events of its key up to
@@ -75,7 +77,8 @@ def no_progress(_done: int, _all: int) -> None:
 class Ledger:
     """An open ledger: reads ids, keys and the log, and commits what is new.
 
-    Raises LedgerError if the file cannot be opened, is no ledger, is damaged, or is in use by another writer.
+    Raises LedgerError if the file cannot be opened, is no ledger, is damaged, or is in use by another writer,
+    and for an archive that is not opened `read_only`.
 
     Parameters
     ----------
@@ -139,7 +142,9 @@ class Ledger:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("PRAGMA cache_size = -65536")
                 schema.prepare(connection)
-                # this changes the file, so it comes after the check that the file is a ledger
+                if schema.is_archive(connection):
+                    raise ValueError(schema.ONLY_READ)
+                # this changes the file, so it comes after the checks that it is a ledger, and no archive
                 connection.execute("PRAGMA journal_mode = WAL")
                 # the first read makes all files that belong to it
                 schema.is_empty(connection)

@@ -1,19 +1,23 @@
 """The tables of a ledger, their rows as objects, and the checksums of rows.
 
 Queries and closings are the log. They share one numbering without gaps, in the order in which the engine
-accepted them, and are never changed. The state of a key is what its events up to some number lead to; it can
-be rebuilt.
+accepted them. They are never changed; when they are archived they are deleted, but for queries that are still
+open, which leave gaps before the first event that was not archived. The state of a key is what its events up
+to some number lead to; it can be rebuilt.
 
 SQLite does not notice when a bit of a value changes on the disk. So each row ends with its *sum*, the CRC-32
-of its other values, and whoever reads a row compares the two. A row that is gone leaves a gap in the numbers,
-or an index that does not agree with its table. A CRC-32 finds every single changed bit, and any three in a
-row of up to 11 KB (Koopman, 2002). Sums find accidents, not fraud: who can write to the file can also compute
-them anew.
+of its other values. An engine compares the two for each row whose values it uses, but for the hashes of
+archived ids, which have no sums. A check and an archive compare all rows beforehand (`damaged_rows`). An
+event or a key that is gone leaves a gap in the numbers. A CRC-32 finds every single changed bit, and any
+three in a row of up to 11 KB (Koopman, 2002). Sums find accidents, not fraud: who can write to the file can
+also compute them anew.
 
-Tables, their columns and orders, and how values stand in them (`stored`, `stored_outcome`) are a saved
-format: whoever changes one of them raises STATE_FORMAT. All functions that write are called inside a
-transaction of their caller. Rows of keys, queries and closings never change. Other rows are replaced as a
-whole, each with a new sum.
+Tables, their columns and orders, how values stand in them (`stored`, `stored_outcome`) and how sums are made
+are a saved format: whoever changes one of them raises STATE_FORMAT. Functions that write are called inside a
+transaction of their caller, but for `prepare`, which has its own, and for the one row of the configuration at
+a start. Rows of keys, queries, closings, parked outcomes and the outbox never change while they are there
+(`_insert`). Other rows are replaced as a whole, each with a new sum. Nothing here has a state, but for
+definitions and statements that are made once.
 """
 
 from __future__ import annotations
@@ -123,6 +127,8 @@ CREATE TABLE archived (         -- the ids that are only in archives
     hash INTEGER PRIMARY KEY
 ) STRICT;
 """
+# SQLite keeps this text with its comments, and `check` compares it: to change a word of them, but for those
+# behind a semicolon, is to change the format. The name `archive` in `about` marks an archive (archive.py).
 # SQLite enforces UNIQUE: a query has one closing. That adds 12 % to a commit of 1,000 events if labels are 50
 # rounds late, 60 % if they are 5,000 rounds late. With the query as the primary key of closings it would be
 # more, since the log needs them in the order of their numbers, too. References are compared by `check` alone:
@@ -176,8 +182,19 @@ def is_empty(connection: sqlite3.Connection) -> bool:
     return connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
 
 
+ONLY_READ = "this is an archive, which is only read: name the ledger itself"
+
+
+def is_archive(connection: sqlite3.Connection) -> bool:
+    """Whether a ledger is an archive; `archive.Marker` says more about it."""
+    return bool(connection.execute("SELECT 1 FROM about WHERE name = 'archive'").fetchone())
+
+
 class Record(NamedTuple):
-    """A query that the ledger holds, and how it was closed."""
+    """A query that the ledger holds, and how it was closed.
+
+    Turns keep records in their bytes, so the fields and their order are a saved format.
+    """
 
     number: int
     id: str
@@ -218,7 +235,7 @@ class Snapshot(NamedTuple):
 
 
 class InputPosition(NamedTuple):
-    """How far an input was answered.
+    """How far an input was answered: a row of `inputs`, without its sum.
 
     `path` is its name, bytes where it is no text in UTF-8; `position` up to which byte, or before which
     offset, it was answered; `mark` by what its reader recognises it.
@@ -230,7 +247,8 @@ class InputPosition(NamedTuple):
 
 
 TOPICS = "kafka/"
-"""So begin the names of topics' partitions among inputs: kafka/events/0. Paths of files begin otherwise."""
+"""So begin the names of topics' partitions among inputs: kafka/events/0. Paths of files are absolute there,
+and begin otherwise. It is kept in ledgers."""
 
 
 def partition_of(path: str | bytes) -> tuple[str, int] | None:
@@ -242,7 +260,7 @@ def partition_of(path: str | bytes) -> tuple[str, int] | None:
 
 
 class UndeliveredAnswers(NamedTuple):
-    """The answers of a batch that wait in the outbox until they are known to have been delivered.
+    """The answers of a batch that are not known to have been delivered: a row of the outbox, without its sum.
 
     `number` says in which order batches were kept; `content` is what `pack` made of the answers.
     """
@@ -371,7 +389,7 @@ def _insert(table: str, width: int, rows: int) -> str:
 
 
 def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> None:
-    """Write states, which replace older ones."""
+    """Write states, which replace older ones. The first six fields of a `Summary` are columns of theirs."""
     # in the order of keys, since neighbours share a page of the file
     in_order = sorted(states, key=itemgetter(0))
     rows = [(key, upto, *astuple(summary)[:6], state) for key, upto, summary, state in in_order]
@@ -379,6 +397,7 @@ def write_states(connection: sqlite3.Connection, states: Iterable[StateRow]) -> 
 
 
 EVENTS_READ_TOGETHER = 10_000
+"""How many events, or hashes, are read at a time. Neither answers nor sums depend on it."""
 LARGEST_NUMBER = (1 << 63) - 1
 
 _encode = msgspec.msgpack.Encoder().encode

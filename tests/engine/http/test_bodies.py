@@ -115,6 +115,18 @@ async def test_who_no_longer_waits_takes_no_place():
         await asyncio.wait_for(room.enter(), 1)
 
 
+async def test_who_is_cancelled_just_before_a_place_is_free_is_cancelled_and_nothing_else():
+    room = Room(places=1)
+    await room.enter()
+    waiting = asyncio.create_task(room.enter())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    room.leave()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await asyncio.wait_for(room.enter(), 1)
+
+
 @pytest.mark.parametrize("size", [1, LARGE_BODY])
 async def test_small_bodies_need_no_place(size):
     body = Body(Room(places=0))

@@ -13,6 +13,7 @@ from onlinecal.engine import Engine, EngineConfig, KeyConfig, Outcome, Query, re
 from onlinecal.engine.ledger.check import check_ledger
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
+from onlinecal.engine.turns import KeyTurns
 from onlinecal.engine.watch import overview as logs
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.measures.scores import LEAST_PROBABILITY
@@ -145,6 +146,16 @@ def test_an_alarm_says_when_and_how_and_survives_a_restart(tmp_path, caplog, mon
         anew = engine.overview()
     assert anew == replace(overview, hot_keys=0, batches=0, seconds=0.0, outcomes=0)
     assert check_ledger(path).problems == []
+
+
+def test_turns_leave_no_alarms_behind_that_nobody_asks_for():
+    turns, data = KeyTurns(EngineConfig(), 10), None
+    for i in range(60):
+        data, _ = turns("k", data, [Query(f"q{i}", "k", 0.9), Outcome(f"q{i}", 0)])
+        assert turns._book.arrays.raised == []
+    with Engine() as engine:
+        assert engine.handle([e for i in range(60) for e in (Query(f"q{i}", "k", 0.9), Outcome(f"q{i}", 0))])
+        assert engine.overview().hint_alarms > 0
 
 
 def test_alarms_can_be_switched_off():
