@@ -1,7 +1,8 @@
 """The verb `combine`: columns of several models' probabilities in, one calibrated column out.
 
-The verb has no state: a file is read, combined and written in one go. Names in its JSON and of its columns
-are what users read.
+The verb has no state of its own: a file is read, combined and written in one go. The file of --state is read
+once and written last, so that a job which was killed before that can simply be run again. Names in its JSON,
+of its files and of its columns are what users read.
 """
 
 from __future__ import annotations

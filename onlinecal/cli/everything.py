@@ -4,7 +4,8 @@ An entry does a little of what users do, and so compiles what they would wait fo
 with all kernels of the library.
 
 LIBRARY is filled while the module is imported, one entry for each `step`, and never changes later. What
-entries compute is thrown away. Their order may change freely.
+entries compute is thrown away. Their order, sizes and seeds may change freely, as long as every kernel is
+still compiled for the types that users have.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The verb `measure`: how far from calibrated the forecasts in a file are, by all measures.
 
 The verb has no state. A line of the table is a `MeasuredColumn`, which never changes; its names in JSON and
-in files are what users read.
+in files are what users read. How many draws there are, and with how much effort, decides how precise the
+scores of chance are; equal requests draw alike.
 """
 
 from __future__ import annotations

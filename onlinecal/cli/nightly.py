@@ -1,7 +1,9 @@
 """What the verbs `column` and `combine` share where a column goes on, night by night, in a file of state.
 
-The state is read if there is one, and is written whole at the end. So a job that was killed is run again, and
-a file that is given twice changes nothing.
+The order is: `check_state`, then the file is read, `read_night`, and `gone_on`, which reads the state if
+there is one. Nothing here writes: the verbs write the state whole, and last, behind the tables of --out. So a
+job that was killed is run again, and a file that is given twice changes nothing. What may differ between two
+files is said in `Growing._told_by`. Nobody keeps two jobs apart that run at the same time with one state.
 """
 
 from __future__ import annotations

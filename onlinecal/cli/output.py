@@ -1,8 +1,10 @@
 """The output of verbs: results go to stdout, as tables for people or JSON for machines; all else to
 stderr.
 
-What users' programs read is JSON on stdout (`answer`), so nothing else may be written there. `WatchedWork` is
-the one state: how much of a piece of work was shown as done.
+With --json what users' programs read is one JSON document on stdout (`answer`), so nothing else may be
+written there then; tables, titles and progress may change freely. `WatchedWork` is the one state: how much of
+a piece of work was shown as done. Whoever prints a name from outside does so by these functions, which spell
+out control characters.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A verb's exit code is 0 if it is done, 1 if a check failed, 2 if the request was wrong, 130 if it was
 interrupted, and 141 if nobody reads its output any more.
 
-These codes are what scripts ask for, so they stay. Nothing here has a state.
+These codes are what scripts ask for, so they stay, and so do the names of options. Nothing here has a state;
+`unread` gives the process another standard output, since it is about to end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The verb `warmup`: compiles everything now, so that nobody waits for it later.
 
 The only state is the folder of compiled code, which the steps fill. The steps' order is free: each compiles
-what is not there yet.
+what is not there yet. Keys of the JSON are what users read; the names of steps are only shown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Small data sets that come with the package, in the form of river's.
 
-Names are loaded when they are first asked for.
+Names are loaded when they are first asked for. Nothing here has a state. A new data set brings its licence
+(LICENCE.txt).
 """
 
 from __future__ import annotations

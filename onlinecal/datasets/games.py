@@ -1,7 +1,7 @@
 """Data sets of forecasts of matches, and who won them, in the form of river's data sets.
 
 The file is part of the package and is never written. Its columns, their order and the order of its rows are
-what examples and documentation rely on.
+what examples and documentation rely on. `tables/files.py` reads the same file where commands are given `nba`.
 """
 
 from __future__ import annotations

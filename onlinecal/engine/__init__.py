@@ -1,6 +1,7 @@
 """The event engine: events in, events out; many keyed forecasters, late labels, a durable ledger.
 
-Names are loaded when they are first asked for, so that importing the package stays cheap.
+Names are loaded when they are first asked for, so that importing the package stays cheap. The list below is
+the public interface, of which `tests/corpus` keeps the signatures.
 """
 
 from __future__ import annotations

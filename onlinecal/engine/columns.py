@@ -4,9 +4,10 @@ Events come as objects, decoded from lines or made in Python. `Columns.put` chec
 `columns_of_events` reads many at a time: what is usual is checked all at once, the rest one by one.
 
 All lists of a `Columns` have the same length, one entry for each event. They are written while a batch is
-read. Later only two calls write: `append`, by which the judge adds an outcome that was parked, and `refuse`,
-by which turns refuse a query with another key, and archives an event about a forecast that was moved to one.
-A batch is used once, and never saved.
+read; on Spark `put` then refuses rows without a position. Later only two calls write: `append`, by which the
+judge adds an outcome that was parked, and `refuse`, by which turns refuse a query with another key, and
+`refuse_archived` an event about a forecast that was moved to an archive. A batch is used once, and never
+saved. The numbers of kinds may change freely; kernels that read them are then compiled anew.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ QUERY, OUTCOME, WITHDRAW, REFUSED = range(4)
 _KINDS: dict[type, int] = {Query: QUERY, Outcome: OUTCOME, Withdraw: WITHDRAW}
 
 FEW_EVENTS = 16
-"""Fewer events than these are handled one by one, without arrays: one alone takes two thirds of the time."""
+"""Fewer events than these are handled one by one, without arrays: one alone takes two thirds of the time. The
+answers are the same, so the number may change freely."""
 
 LARGEST = sys.float_info.max
 

@@ -6,8 +6,10 @@ equal a default are not stored, so whoever changes a default raises STATE_FORMAT
 keep a checksum of the values of a key's `KeyConfig`, without `max_jump`, in the order of the fields, so
 whoever adds, moves or takes away a field of it raises STATE_FORMAT, too.
 
-The names in PARAMETERS, but for `classes` and `steering`, are keywords of the class of that kind, to which
-`settings.kind_of` passes them. Other modules of the engine call `_at`, `_place_for` and `_without_bounds`.
+A field that is None means the default of the forecaster, which is not stored either: whoever changes one of
+those changes what old configurations mean. The names in PARAMETERS, but for `classes` and `steering`, are
+keywords of the class of that kind, to which `settings.kind_of` passes them. The place of a configuration
+among the exceptions is kept with each key (`_at`, `_place_for`), so their order is part of a ledger.
 """
 
 from __future__ import annotations

@@ -7,6 +7,10 @@
 
 docs/engine-contract.md says what each field means and when each answer is given. None of these objects is
 ever part of a cycle, so the garbage collector need not look at them: a batch makes thousands.
+
+Nothing here has a state, and no object ever changes. The types, names and order of fields are what clients
+write and read. The answers of topics also stand in a ledger's outbox, as JSON, until they have arrived
+(`topics.py`): whoever changes how an answer is written raises STATE_FORMAT.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from onlinecal.engine.fields import (
 )
 
 LONGEST_LINE = 1 << 16
-"""How many bytes a line may have."""
+"""How many bytes a line may have; a longer one is answered as malformed, from whichever input it came."""
 
 DECODED_TOGETHER = 512
 """So many lines are decoded together; if one of them is no event, they are decoded one by one."""

@@ -1,8 +1,9 @@
 """The fields of events: what each may be, and in words what is wrong with anything else.
 
-Every way into the engine is checked here, lines of JSON as well as Python's objects, so that all of them get
-the same answers. A reason is "malformed" where there is no event at all (no JSON, a missing or unknown field,
-a value of a kind that the field cannot have), and "invalid" where a value of the right kind cannot be.
+Every way into the engine is checked by these functions, lines of JSON as well as Python's objects, so that
+all of them get the same answers; `columns.py` takes usual events many at a time, by the same rules. A reason
+is "malformed" where there is no event at all (no JSON, a missing or unknown field, a value of a kind that the
+field cannot have), and "invalid" where a value of the right kind cannot be.
 
 Nothing here has a state. The reasons, "malformed" and "invalid", are part of the contract
 (docs/engine-contract.md); the words behind them may change.
@@ -25,7 +26,8 @@ from onlinecal.catalogue import did_you_mean
 from onlinecal.texts import cut, shown
 
 LONGEST_NAME = 200
-"""How many characters an id, a key or a class label may have."""
+"""How many characters an id, a key or a class label may have. Ledgers hold names of that length, and longer
+ones are not looked for in them: so it must not become less."""
 
 EVENT_FIELDS = {
     "query": ("id", "key", "hint", "time"),

@@ -25,10 +25,12 @@ The rules, of which the first that fits decides:
         of a forecast closed in another way                 settled, withdrawn
         whose time is too far ahead of the key's clock      invalid
         that comes after its forecast's time is over        expired
+        that names more classes than the key may know, or
+        is a soft label that its grid cannot bear           invalid
         else                                                settled, withdrawn (the accepting answers)
 
     of an id that was never asked for                       is answered by
-        any, if `park` is 0                                 unknown
+        any, if `park` is 0 and none is parked              unknown
         an outcome that no key can have                     invalid
         an outcome like the one that is parked              parked
         any other, if one is parked                         parked (a rejection)
@@ -42,7 +44,11 @@ outcome is parked; any other plain event is left to the judge.
 
 A batch is used once, in this order. It is made. Its caller looks up the `unknown` ids, and loads the keys
 that are needed into the book. It may `judge` then, and tells the book what it accepts. `rows`, `closings` and
-`records_of` are asked for before the book is told to `release`; `answers` and `refused` at any time later.
+`records_of` are asked for before the book is told to `release`; `answers` and `refused` at any time after
+`judge`. The caller keeps other threads away: the engine by its mutex, turns by taking one at a time.
+
+The order of the rules, and the words for them, are a contract (docs/engine-contract.md). The log does not
+depend on them: a replay plays the accepted events, and does not judge them again.
 """
 
 from __future__ import annotations
@@ -96,8 +102,9 @@ class Batch:
     Between two events each row is up to date, but for forecasts that have expired meanwhile: `entries` says
     whether the forecast is open, `asked` and `closed` which events of this batch did that. An event has a
     number there exactly if it was accepted, and an answer in `_answers` exactly if it was not accepted, or
-    was parked. Two write the table, in turns and each for the events that it accepts: the compiled `accept`
-    for runs of plain events, `_one_by_one` for others.
+    was parked. Once the table is made, two write it, in turns: the compiled `accept`, for runs of plain
+    events that it accepts; and `_one_by_one`, for the other events that are accepted or parked, and for
+    forecasts that have expired meanwhile or are forgotten.
 
     Parameters
     ----------

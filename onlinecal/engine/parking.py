@@ -4,13 +4,16 @@ A parked outcome is neither accepted nor refused. When its query comes, the fore
 settled, as if the outcome had come right behind the query (engine/judge.py). What a parked outcome belongs
 to is not known before, so it has no clock: it waits for a number of accepted events, of whatever keys.
 
-Only the judge parks, settles and drops outcomes (`Parking.add`, `settle`, `drop`, `drop_old`). After each
-commit the engine calls `forget_changes`, and empties `dropped` when it has logged it. Others only read.
+A book has one `Parking`. It is made of what the ledger has at each start of an engine (`Ledger.parking`), and
+of a key's bytes at each turn (`turns.py`). Only the judge parks, settles and drops outcomes (`Parking.add`,
+`settle`, `drop`, `drop_old`). The engine calls `forget_changes` after each commit, empties `dropped` when it
+has logged it, and makes `most` 0 in `trust_events`. Turns do neither, since they make a new one each time.
 
 What always holds between these calls: `waiting` is in the order of the outcomes' numbers, which is that of
 their coming; `counts.waiting` is its length; and everything in `added` waits. The fields of a
-`ParkedOutcome`, in their order, are the columns of the ledger's table `parked`. `ParkingCounts` and the words
-in REASONS are kept there as JSON, by name. Whoever changes one of these raises STATE_FORMAT.
+`ParkedOutcome`, in their order, are the columns of the ledger's table `parked`, and stand in the bytes of
+turns. `ParkingCounts` are kept in the table `about` as JSON, by name, with the words in REASONS. Whoever
+changes one of these raises STATE_FORMAT.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from msgspec import Struct, field
 from onlinecal.engine.events import Rejected
 
 MOST_PARKED_BYTES = 1 << 26
-"""So many bytes the values of all parked outcomes may take, as JSON: a soft label may have a thousand."""
+"""So long the values of all parked outcomes may be as JSON, in characters: a soft label may have a thousand
+classes. It says what is parked from now on, so it may change at any time, as `park` may."""
 
 REASONS = "waited", "invalid", "expired"
 """Why a parked outcome is dropped: it has waited for too many events; its query has come, and the forecast

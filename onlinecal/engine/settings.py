@@ -2,7 +2,7 @@
 
 Keys never change their settings. A new key's memory is a copy of that of `BinaryKind.model`, and the model
 itself never plays. The promises that `BinaryKind` keeps are a cache: they may be forgotten at any time. One
-field of `KeySettings` is changed later, `max_jump` by `Engine.trust_events`.
+field of `KeySettings` is changed later: `max_jump`, by an engine that is told to `trust_events`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from onlinecal.texts import shown
 from onlinecal.validation import check_probability, share_of
 
 ALPHA = 1e-4
-"""The rate of false alarms, unless another is set."""
+"""The rate of false alarms, unless another is set. The stakes in keys' states follow it, and configurations
+do not store it: whoever changes it raises STATE_FORMAT."""
 
 
 MOST_PROMISES = 100_000

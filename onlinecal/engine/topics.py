@@ -8,7 +8,8 @@ messages and sends answers may be killed at any moment. Nothing here talks to a 
 A client calls in this order: at the start `unsent`, whose answers it sends again; then, over and over, it
 reads from `positions` on, calls `handle`, sends the answers, and says so with `sent`. A feed has one state of
 its own, the positions. They begin where the ledger is; `handle` alone moves them, and only after the ledger
-has committed them, so they are never ahead of it. Two threads must not call it at the same time.
+has committed them, so they are never ahead of it. A feed has no lock: one thread may call it, while others
+ask the engine.
 
 Two formats are kept in ledgers: the path of a partition (`_path`, which `partition_of` reads), and what
 `_pack` makes of the answers of a batch (which `_unpacked` reads). Whoever changes one of them raises

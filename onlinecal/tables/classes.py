@@ -1,8 +1,10 @@
 """Reads files as tables of class probabilities with labels, or as forecasts and outcomes of one event.
 
-A `File` holds all columns as they are; a `Part` holds checked numbers of some of its rows and never changes.
-
-`with_maps` and `take` give new parts. The order of `classes` is that of the columns of every table of a part.
+A `File` holds all columns as they are; a `Part` holds checked numbers of some of its rows. Neither ever
+changes: `take` gives a new part, and `with_maps` a table to be written, whose names of columns users read.
+What always holds of a part: all that it has belongs to the rows in `rows`, in their order; and the order of
+`classes` is that of the columns of its table, by which labels are numbered. Usual names
+(PROBABILITY_PATTERNS) are tried in their order, so to move one changes which columns are read.
 """
 
 from __future__ import annotations

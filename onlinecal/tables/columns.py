@@ -1,8 +1,10 @@
-"""Checks of the columns and tables that users hand in; each returns a plain array of one type.
+"""Checks of the columns and tables that users hand in; those that return something return plain arrays.
 
-A refusal is a ValueError that names the argument, the value and its row. No function changes its arguments.
+A refusal is a ValueError that names the argument, the value and its row. No function changes its arguments,
+but what is returned may share memory with them: who writes to it makes a copy first.
 
-Nothing here has a state. What is accepted is part of the interface of everything that takes arrays.
+Nothing here has a state. What is accepted, and the types of what is returned, are part of the interface of
+everything that takes arrays: uint8 from `check_shares` says that all outcomes are 0 or 1.
 """
 
 from __future__ import annotations

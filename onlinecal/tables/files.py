@@ -2,8 +2,9 @@
 
 `formats` has the reader of each format. What the columns hold is checked in `rounds` and `classes`.
 
-Nothing is kept open or remembered between two calls, and no file is written. The extension says what format a
-file has (FORMATS); where it says nothing, the first bytes do (FIRST_BYTES).
+Nothing is kept open or remembered between two calls, and no file is written; but a pipe can be read once. The
+extension says what format a file has (FORMATS); of a pipe, which has none, the first bytes do (FIRST_BYTES).
+Rows stay in the order of the file, since forecasts of a stream depend on it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ STANDARD_INPUT = "standard input"
 DAMAGE_ERRORS = (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)
 
 PACKAGED_DATA = {"nba": Path(__file__).parents[1] / "datasets" / "nba_games.csv.gz"}
-"""Data that comes with the package, by the name that may be given wherever a file is asked for."""
+"""Data that comes with the package, by the name that may be given wherever a file is asked for. `datasets/`
+reads the same file."""
 
 
 def is_pipe(path: Path) -> bool:

@@ -4,7 +4,9 @@ A text file is read whole before columns are chosen, so that a row with more or 
 is noticed, and its values are never read as those of other columns.
 
 A reader is made of the content of one file and used once: `names` is known when it is made, and `read` gives
-the columns that are asked for. A new format is a class with these two and an entry in `files.FORMATS`.
+the columns that are asked for, with rows in their order. It changes nothing else. A new format is a class
+with these two, a case in `files._reader`, and an entry in `files.FORMATS`. Which texts count as numbers
+(`typed`) decides what a file means.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Turns columns and tables of any library into numpy's arrays, and results into the library they came from.
 
-No other module tells libraries apart. A missing value (masked, null, NA, NaT) is None, NaN or NaT in the
-array, so that whatever lies under a mask is never taken for a value. What has no rows that can be read, or
-has them in no order, is refused with an error that says what to do.
+This is the module that tells libraries apart. Where others need one method of a frame, they ask for that
+method, as `recalibration/folds.py` and `wrappers/batches.py` do. A missing value (masked, null, NA, NaT) is
+None, NaN or NaT in the array, so that whatever lies under a mask is never taken for a value. What has no rows
+that can be read, or has them in no order, is refused with an error that says what to do.
 
 Nothing here has a state, and no frame that is handed in is changed. The arrays that come out may share memory
-with it, so they are not written to.
+with it, so who writes to one makes a copy first.
 """
 
 from __future__ import annotations

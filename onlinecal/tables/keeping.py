@@ -2,6 +2,11 @@
 
 The file is a NumPy .npz, which `numpy.load` reads, too, followed by the checksum. It appears when it is
 complete. A file that somebody else wrote, that is cut off or in which anything has changed is refused.
+
+MARK, the checksum, the names `format` and `what`, and what callers write as `what` are a saved format, and so
+are the names, types and meaning of the arrays of each caller: whoever changes one of them raises
+STATE_FORMAT. Here only the checksum and the format are looked at; whether arrays make sense is checked by who
+reads them. Nothing here has a state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Usual names of the columns of forecasts, outcomes and labels, for files whose columns nobody names.
 
-These words are only looked for if nobody names a column. More may be added; to take one away changes what a
-file means.
+These words are only looked for if nobody names a column. More may be added at the end; to take one away, or
+to move one, changes which column of a file is read.
 """
 
 from __future__ import annotations

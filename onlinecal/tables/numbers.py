@@ -1,7 +1,7 @@
 """Numbers as files write them, also as texts, and the texts that stand for a missing value.
 
-These words decide what a file means: to take one away, or to let it stand for another number, changes what
-was read from old files.
+These words decide what a file means: to add one, to take one away, or to let it stand for another number,
+changes what is read from files. Nothing here has a state, and no column is changed.
 """
 
 from __future__ import annotations

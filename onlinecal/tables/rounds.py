@@ -2,8 +2,10 @@
 
 Errors name the row of a bad value and the option of the command line that helps.
 
-Nothing here has a state. `Rounds` never change: all their columns have the same length and the same order,
-that of the file or of the column that rounds are sorted by.
+Nothing here has a state. `Rounds` do not change, but that `known_from` adds to their `remarks`. All their
+columns have the same length and the same order, that of the file or of the column that rounds are sorted by;
+rows that are equal there stay in the order of the file. The forecasts of a stream depend on this order, and
+on the rows that `known_from` gives.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ kind are compared: numbers, times without a zone, times with a zone, or spans.
 
 A `Times` never changes, and no function changes its arguments. What always holds: all values of a column are
 of its `kind` and in one unit, and a row that is `missing` has a value that nobody looks at. `in_time` brings
-columns to one unit before they are compared.
+columns to one unit before they are compared. Events of the engine are read by ISO, too (`engine/fields.py`):
+a text that it takes or refuses anew is taken or refused there.
 """
 
 from __future__ import annotations

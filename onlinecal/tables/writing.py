@@ -1,7 +1,11 @@
 """Writing of whole files: at any moment a path holds no file, the old file, or the complete new file.
 
 Nothing is kept between calls. The new file lies in a folder on the same file system, so that giving it its
-name is one step; this must stay so.
+name is one step; this must stay so. The folder's name holds the file's and that of the process, and
+`engine/ledger/file.py` finds by it what killed processes left: whoever changes the one changes the other.
+
+Nobody here waits for the disk. So after a loss of power a file may be incomplete, but for those that
+`new_file` of the ledger makes. Of two processes that write to one path the last to end wins.
 """
 
 from __future__ import annotations

@@ -3,8 +3,11 @@
 A single method is compared with the usual recalibrations, and reports more about itself.
 
 The order is: methods are made, each is fitted on the fitted rows of each fold (`tried`), tested rows are
-scored, and the report is made. Tested rows are never fitted. Nothing is kept from one request to the next,
-and what comes out never changes.
+scored, and the report is made. In a fold no tested row is fitted; where halves take turns each row is tested
+once, by a fit of the others. Rows of --apply are mapped by a fit of all rows. Methods stand in the order of
+their simplicity, by which ties are decided. Nothing is kept from one request to the next, and what comes out
+never changes; equal requests give equal reports, as long as BLAS has one thread (`recalibrate.py` sees to
+it).
 """
 
 from __future__ import annotations

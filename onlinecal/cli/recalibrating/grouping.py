@@ -1,6 +1,8 @@
 """Columns of a file as groups: by their values, or by ranges of many numbers.
 
-Ranges are fixed by the rows that are fitted (`of`), and are then the same for all other rows.
+Ranges are fixed by the rows that are given to `of`, and are then the same for all other rows: of the method
+`groups` by those that are fitted, of a comparison's worst group and of `measure` by all. The two numbers
+below, and the digits of the bounds, decide which groups there are, and so what `groups` answers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The methods that can be asked for alone: how each is made, what it takes, reports and draws.
 
 METHODS has all that is known of a method, and never changes. What comes out of a fit, a `Findings`, never
-changes either.
+changes either. Names of measures, facts and columns are keys of report.json. Seeds and numbers of draws
+decide those figures; how many rows, curves and dots are shown may change freely.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The rows that the verb `recalibrate` reads: those of the file that it fits to, and those of a new file.
 
-Nothing here has a state. Rows keep the numbers that they have in the file.
+Nothing here has a state. Rows keep the numbers that they have in the file. `recognise` comes first where the
+kind of file was not said; it gives a new request, in which columns have names.
 """
 
 from __future__ import annotations

@@ -7,7 +7,9 @@ level set and class, a group and level), which are a sparse matrix times the wei
 The module also compares the scores of several methods: intervals, ties, and the best method for each purpose.
 
 Nothing here has a state. All scores of a bootstrap are taken under the same weights, so that methods are
-compared on the same resamples; equal seeds give equal weights. Names of scores are keys of JSON.
+compared on the same resamples; equal seeds give equal weights, however they are cut into blocks. Names of
+scores are keys of JSON. RESAMPLES, FEWEST_UNITS and all numbers from NORMAL_QUANTILE on decide intervals and
+which method is recommended; BLOCK_NUMBERS and SOME_LOSSES cost memory or time only.
 """
 
 from __future__ import annotations

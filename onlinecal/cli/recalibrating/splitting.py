@@ -2,7 +2,8 @@
 together.
 
 A `Split` never changes. A row is tested in one fold at most, and never in a fold that it is fitted in; rows
-that belong together are in the same part.
+that belong together are in the same part. The seed, and the order in which rows are drawn, decide which rows
+are tested, and so every score; words for --split may be added.
 """
 
 from __future__ import annotations

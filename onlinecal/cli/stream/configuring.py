@@ -1,6 +1,7 @@
 """The configuration that the options of `stream` and `stream serve` ask for.
 
-Nothing here has a state, and nothing is written: a ledger is opened only to read its configuration.
+Nothing here has a state, and nothing is written: a ledger is opened only to read its configuration. Whether
+the answer agrees with the ledger is checked by the `Engine` that gets it.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ its lines a batch has the position in each file behind its last line, and a mark
 keeps both in its ledger, with the batch: `mark_of` is a saved format.
 
 Two objects have a state. A `LineCutter` has the beginning of one line, that which is not complete. A `Stop`
-has the signal that came first; its handlers write it, and everybody else reads.
+has the signal that came first; its handlers write it, and everybody else reads. It is made in the main
+thread, where Python runs handlers. How many bytes are read or answered together changes no answer.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ READ_BYTES = 1 << 20
 """Bytes that are read at a time."""
 
 MARKED_BYTES = 1 << 10
-"""Bytes at the beginning of a file, and before a position in it, by which it is recognised."""
+"""Bytes at the beginning of a file, and before a position in it, by which it is recognised: a part of the
+marks in ledgers, so it must stay."""
 
 READ_ERRORS = (OSError, EOFError, zlib.error)
 """What reading a file can end with."""

@@ -7,7 +7,9 @@ At a start, answers that may not have arrived are sent again. Then, over and ove
 are taken from the reader, the feed answers them and commits, the answers of the batch before must have
 arrived, and those of this batch are sent. So from then on the answers of at most one batch are on their way,
 and the feed is told that they have arrived before it is told of later ones. Reader and writer keep nothing
-that a restart needs.
+that a restart needs. All of it runs in one thread, in which confluent-kafka calls back, too; the server of
+--http has another. Which partition of the answers an id goes to (`Writer.send`) must stay, since answers to
+one id are in order only within a partition.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ How far work is, is told on stderr: one line every while.
 A batch is taken (`inputs.gather`), answered (`answer`), counted, and written (`write`), before the next one
 is taken. How far each input was answered is committed with the batch, and before its answers are written. So
 a kill in between leaves answers that were never written, and they are not answered again with --resume. The
-state of a run is the ledger, and a `Progress`, which only counts.
+state of a run is the ledger, and a `Progress`, which only counts. `run` is for a process of its own: it takes
+over signals, and sets thresholds of the garbage collector, which it does not put back.
 """
 
 from __future__ import annotations

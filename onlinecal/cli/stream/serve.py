@@ -1,7 +1,9 @@
 """The verb `stream serve`: the engine over HTTP.
 
 The engine is opened before the server and closed after it. In `Beside`, the server has a thread and an event
-loop of its own, and shares with the other input only the engine, which may be used from several threads.
+loop of its own, and shares with the other input only the engine, which may be used from several threads. That
+engine is the caller's: the server ends before it is closed. Options and the address that is said are what
+users rely on.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ docs/over-http.md lists the routes and what they answer.
 
 Routes, statuses and the names of fields are a contract with clients: docs/over-http.md has them. The
 application keeps two answers for a moment, so that many who look do not ask the engine as often:
-`_last_overview` and `_health_check` of `ReadRoutes`, which alone writes them. All else is asked of the engine
-each time.
+`_last_overview` and `_health_check` of `ReadRoutes`, which alone writes them. The files of the page are read
+when the application is made. All else is asked of the engine each time. It runs in the server's event loop,
+but for large bodies, which are read in threads (`read`).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ STATUS = {
     "archived": 410,
     "invalid": 422,
 }
-"""The status that answers a single rejected event, by the reason."""
+"""The status that answers a single rejected event, by the reason; every reason of a `Rejected` needs one."""
 
 LARGEST_BODY = 1 << 20
 MOST_EVENTS = 10_000

@@ -13,7 +13,8 @@ What always holds between two steps of the loop: a connection is in one of the t
 `Connections` from its beginning until it is lost, or gives way to another. `_deadline` is a clock that ends
 the connection: it runs until the head of a request is there, from the beginning of the connection or from the
 first byte of a later request, and behind a refusal. `_stalled` is a clock that runs while the client has to
-take something. Once `_is_heard` is False, nothing that comes is read any more.
+take something. Once `_is_heard` is False, nothing that comes is read any more. The limits below, and those
+that `Connections` is given, say who is refused, and change no answer of the engine.
 """
 
 from __future__ import annotations

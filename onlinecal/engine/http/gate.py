@@ -4,7 +4,8 @@
 releases read the name [::1].)
 
 A gate keeps nothing of a request. For each it calls its caller's `admit` at most once, and `answered` when
-the last part of an answer was sent. Headers and statuses are what clients see: docs/over-http.md has them.
+the last part of an answer was sent. The order of the checks counts: who has no token is told so before the
+application sees the request. Headers and statuses are what clients see: docs/over-http.md has them.
 """
 
 from __future__ import annotations

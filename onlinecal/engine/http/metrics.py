@@ -3,8 +3,8 @@
 The series are totals, and two for each of the few keys to look at first. So their number does not grow with
 the number of keys.
 
-Nothing here has a state: the series are made anew from each overview. Their names and labels are a contract,
-since dashboards and alarms of others name them.
+Nothing here has a state: the series are made anew from each overview. Their names, labels and units are a
+contract, since dashboards and alarms of others name them; the help texts may change freely.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The parameters behind the question mark of a request: each is known, is given once, and can be.
 
-Parameters are declared while modules are imported, and never change. They are part of the contract in
-docs/over-http.md.
+Parameters are declared while `app.py` is imported, and never change. They are part of the contract in
+docs/over-http.md; the words of refusals are not. Every route calls `parameters_of`, also one that takes none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Runs the engine's HTTP application until it is told to stop; requests under way are still answered.
 
-`serve` holds what there is for as long as it runs: the socket, the filters of two loggers and the handlers of
-two signals, which are put back at its end. `bind` comes before all of these, so a taken port changes nothing.
-The engine belongs to the caller, who closes it after `serve` has ended.
+`serve` holds what there is for as long as it runs: the socket, the filters of two loggers and, in the main
+thread, the handlers of two signals, which are put back at its end. `bind` comes before all of these, so a
+taken port changes nothing. The engine belongs to the caller, who closes it after `serve` has ended.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """The book has the keys in memory and their open forecasts. It loads keys from the ledger when they are
 needed.
 
-An open forecast has a number, its *entry*, until it is closed. Every change goes through the book, so the
-book knows which forecasts are open, and which states the ledger does not have yet.
+An open forecast has a number, its *entry*, until it is closed. Every forecast is opened and closed through
+the book, so the book knows which ones are open, and which states the ledger does not have yet. The judge
+itself writes the numbers of new keys, and has classes made known by `ClassKey.admit`.
 
 Calls come in this order, for each batch: `create`, `ask`, `close` and `accept` note what the judge accepts;
 `play` lets the keys take these steps; `answers`, `key_numbers` and `query_numbers` may be asked for then; and
 `release` ends the batch. `due` comes after that. `drop` is for keys that have no steps to take. Where the log
-is replayed, `replay` stands in place of `ask` and `close`.
+is replayed, `replay` stands in place of `ask` and `close`. A book has no lock: the engine's mutex keeps
+threads apart, and turns, checks, archives and reports use books of their own, each in one thread.
 
 What always holds between two batches:
 
@@ -15,9 +17,10 @@ What always holds between two batches:
 - A key is in `dirty` exactly if its DIRTY is not 0, and `dirty` is in the order of DIRTY.
 - The keys in memory are what their events come to, and have no traces of where batches began and ended.
 
-An entry that was closed is not free before `release`, so that within a batch it still says whose it was. Only
-keys' states outlive the book. So entries, rows of arrays and their order may change freely, but for the order
-in which a key's open forecasts were asked for.
+An entry that was closed is not free before `release`, so that within a batch it still says whose it was. The
+states of keys outlive the book, and beside them `early`, `reliability` and what is parked, which the engine
+writes to the ledger. Entries, rows of arrays and their order are never saved, so they may change freely, but
+for the order in which a key's open forecasts were asked for.
 """
 
 from __future__ import annotations
@@ -69,7 +72,7 @@ from onlinecal.restoring import require
 from onlinecal.version import check_format
 
 FIRST_ENTRIES = 64
-"""How many open forecasts there is room for at first."""
+"""How many open forecasts there is room for at first. This and the next number cost memory or time only."""
 DUMPED_TOGETHER = 256
 """How many states are made in one call, which needs room for the largest that each can be."""
 
@@ -92,13 +95,15 @@ class Book:
     dirty
         The keys whose state in the ledger lacks events, in the order of the first event that it lacks.
     totals, reliability
-        Sums over all keys, from the first request for them on; reliability, from `start_watching` on.
+        Sums over all keys, which the engine puts here at the first request; reliability, from
+        `start_watching` on. None where nobody asks, as in turns.
     given_up
         The ids of forecasts that have expired since `release`, and the names of their keys.
     early
-        How many outcomes had a time before that of their query: clocks differ.
+        How many outcomes had a time before that of their query: clocks differ. Who made the book begins it
+        with what the ledger or its archives have counted.
     parking
-        The outcomes that came before their queries, and wait for them.
+        The outcomes that came before their queries, and wait for them. The engine and turns put it here.
     """
 
     def __init__(self, config: EngineConfig) -> None:

@@ -5,8 +5,9 @@ of its own: `ask` and `close` note steps, and `run` lets the lanes take all of t
 the order of the key's events, not on how these were cut into batches.
 
 The book calls what changes a key: for a query `remember` and, with several classes, `ask`; for an outcome
-`close`, once the judge has had it checked by `admit`; for either `expire`; and at the end of a batch `run`.
-`load` comes once, before any of these. `spent` is written by the book for a binary key, and by `load` and
+`close`, once `admit` has checked it (for the judge, or for a replay); for either `expire`; and at the end of
+a batch `run`, which `admit` calls, too, where a check depends on steps that wait. `load` comes once, before
+any of these. `spent` is written by the book for a binary key, and by `load` and
 `run` for one of several classes. All else only reads, but for `window_bounds`: lanes then forget
 rounds that have left the window. `dump` calls it first, so equal histories have equal bytes.
 
@@ -15,7 +16,8 @@ first; `busy` says how many of them each lane has made; and `asked_bytes` is the
 When `run` has returned, `steps` is empty, and each open forecast has its answer.
 
 The fields of a `StoredClassKey`, in their order, are a saved format. `times` is not saved: it follows from
-the open forecasts.
+the open forecasts. The limits below say which queries are refused as `full`. A replay does not ask them, so
+they may change as long as neither integers nor rows of SQLite can overflow.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ that was made ahead for a new key. The open forecasts of a binary key are a list
 AFTER, and from LATEST_OPEN back by BEFORE. A view of a memory holds until the heap is moved, so it is used at
 once and not kept.
 
-Rows, entries and places in the heap are never saved: they may change freely. What is saved is in
-`storing.py`.
+Rows, entries and places in the heap are never saved: they may change freely, as may how much room is made
+ahead. What is saved is in `storing.py`. Like the book, the arrays have no lock.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ class KeyArrays(Generic[Key]):
     keys
         The key that owns each row; None where the row is free.
     raised
-        The alarms that were raised and not yet reported: key, side (FORECAST or HINT), alarm.
+        The alarms that were raised and not yet reported: key, side (FORECAST or HINT), alarm. The engine
+        empties it when it has logged them, and so does each turn, which logs none.
     """
 
     def __init__(self) -> None:

@@ -10,9 +10,9 @@ between two runs, when no step waits.
 
 Only `run` changes what a lane has learnt; `admits` makes classes known beforehand, so `labels` may have
 classes that the machine meets with a later step. If `depends_on_steps` is true of an outcome, the key runs
-the steps that wait before it calls `admits`. `ClassSteering.guide` is called for every step of the key,
-before its lanes run. What `dump` makes of either is a saved format, and so are the fields of a
-`ClassForecast`.
+the steps that wait before it calls `admits`. A key has a `ClassSteering` from its first hint on, if hints are
+steered, and then calls `guide` for every step, before its lanes run. What `dump` makes of either is a saved
+format, and so are the fields of a `ClassForecast`.
 
 An outcome is kept as the label of its class; a soft label as its probabilities above zero, by class.
 
@@ -56,7 +56,9 @@ ClassOutcome = str | dict[str, float]
 BYTES_A_SIGN = 4
 """A character takes so many bytes at most in UTF-8."""
 SURELY = 0.9 * SUM_TOLERANCE
-"""A sum that is so near to 1 is within the tolerance, in whatever order it is added up."""
+"""A sum that is so near to 1 is within the tolerance, in whatever order it is added up. Probabilities with
+such a sum are kept as they came, and others are divided by their sum: so ledgers hold hints by it, and a
+smaller number would change them when they are replayed."""
 
 
 class ClassForecast(Struct, array_like=True, gc=False):

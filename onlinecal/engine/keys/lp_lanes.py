@@ -31,7 +31,7 @@ from onlinecal.texts import shown
 from onlinecal.validation import check_count, check_number, check_open_unit
 
 MOST_LEVELS = 1000
-"""A key's `n_levels` may be at most this."""
+"""A key's `n_levels` may be at most this. A smaller number would refuse configurations that ledgers have."""
 MOST_LP_ROUNDS = 1 << 31
 """Biases then fit 64 bits."""
 MOST_LP_OPEN = 1 << 22

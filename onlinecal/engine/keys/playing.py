@@ -12,14 +12,17 @@ and accounts are rows of matrices, and so is what is kept of open forecasts.
 A *lane* is one forecaster of a key, and a row of these arrays. The row of a key's first lane also holds what
 the key has only once.
 
-`accept` and `play` are called one after the other, for each batch: `accept` gives out entries and numbers,
-and notes in `fields`, `clocks`, `open` and `times` what a query or an outcome changes there; forecasters
-learn nothing yet. `play` then takes the steps in their order; memories, windows, steering and accounts change
-there alone. Where a step needs something that compiled code cannot do, `play` says what, and returns before
-the step has changed more than the place of a memory. `KeyArrays._run` does it, and calls `play` again, which
-goes on with the same step. After a step that raised an alarm it returns, too, and goes on with the next.
+For each batch `accept` is called for every run of plain events (never if there are few events), and `play`
+then once for each group of lanes. `accept` gives out entries and numbers, and notes in `fields`, `clocks`,
+`open` and `times` what a query or an outcome changes there; forecasters learn nothing yet. `play` takes the
+steps in their order: by these memories, windows, steering and accounts learn. Where a step needs something
+that compiled code cannot do, `play` says what, and returns before the step has changed more than the place of
+a memory. `KeyArrays._run` does it, and calls `play` again, which goes on with the same step. After a step
+that raised an alarm it returns, too, and goes on with the next.
 
-None of these numbers of fields and places is saved (see `storing.py`), so their order may change freely.
+None of these numbers of fields and places is saved (see `storing.py`), so their order may change freely. The
+order of what `play` does in a step is part of the answers and of states: a hint is steered before its lane
+proposes, and the certificate of an answer is that of the rounds that were settled before it.
 """
 
 from __future__ import annotations
@@ -48,7 +51,8 @@ ASKED, GIVEN_UP = -1.0, -2.0
 FETCHED_AHEAD = 2
 """The processor fetches what a step reads so many steps ahead: keys are far apart in the memory."""
 MOST_FETCHED = 128
-"""So many integers of a memory are fetched: it may be large, and is mostly not read to its end."""
+"""So many integers of a memory are fetched: it may be large, and is mostly not read to its end. Both numbers
+are of speed alone."""
 
 DONE, NO_MEMORY, SPENT, ALARM, NO_LANE, NO_WINDOW, TOO_COARSE, NO_STEERING_ROW = range(8)
 """How a call ended. DONE: all steps were taken. ALARM: the last step raised one. Otherwise the next step

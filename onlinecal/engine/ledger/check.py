@@ -1,13 +1,14 @@
 """Whether a ledger is sound, and what can be saved of one that is not.
 
-`check_ledger` compares each row with its sum, and replays the whole log: every forecast and every state must
-come out as it is written. `examine` collects what an operator needs to know, also of a ledger that cannot be
-opened any more; it leaves out what it cannot find out. `repair_ledger` plays what can be read into a new
-ledger.
+`check_ledger` compares each row with its sum, and replays the whole log that the ledger has: every forecast
+and every state must come out as it is written, to the last bit. `examine` collects what an operator needs to
+know, also of a ledger that cannot be opened any more; it leaves out what it cannot find out. `repair_ledger`
+plays what can be read into a new ledger.
 
 `check_ledger` and `examine` only read, and may run beside a writer. `repair_ledger` writes the new file
-alone, and leaves the damaged one as it is. Nothing here has a state; results are objects that never change,
-whose fields are shown by name with --json.
+alone, and leaves the damaged one as it is. Nothing here has a state. Results do not change once they are
+returned. Their fields, and the names in `Facts`, are shown by name with --json; sentences, and the numbers
+that say when something is worth a finding, may change freely.
 """
 
 from __future__ import annotations

@@ -3,8 +3,12 @@
 A new file gets its name when it is complete and on disk, and never replaces another one unasked.
 
 The one state here is a `WriterLock`: the descriptor of a locked file beside the ledger. The ledger takes it
-before it opens its file, calls `keep` before each commit, and `release` when it closes. All locks of this
-process are in `_held`, so that a forked child forgets them: the lock stays with the parent.
+before it opens its file, calls `keep` before each `commit` and `flush`, and `release` when it closes. All
+locks of this process are in `_held`, so that a forked child forgets them: the lock stays with the parent.
+
+What may not change: the name of the lock file, by which versions of this package keep out each other; the
+names of folders that `clear_away` looks for, which are those that `tables/writing.py` makes. The words of
+errors may change, but `check.py` looks for REPAIR_ADVICE in them, to take it out.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 The configuration of a ledger is read here, too, since events are played by it.
 
-`catch_up` and `replay` change the book that they get, and nothing else; only `agreed_config` writes to the
-ledger, once, when it is new or its bounds have changed. A replay is sound because a key's answers depend on
-its events and their order alone. So it compares every answer with the one that was given, and stops at the
-first that differs.
+`catch_up`, `replay` and `replay_key` change the book that they get, and nothing else; only `agreed_config`
+writes to the ledger, once, when it is new or its bounds have changed. An engine replays at its start, before
+it answers; checks, archives and reports replay into a book of their own. A replay is sound because a key's
+answers depend on its events and their order alone. So it compares every answer with the one that was given,
+and stops at the first that differs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def config_of(ledger: Ledger) -> EngineConfig:
 def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
     """The configuration to use: a new ledger takes the one wanted, an old one must agree with it.
 
-    An old ledger takes new bounds (`max_jump`). Raises ValueError if a parameter is out of range.
+    An old ledger takes new bounds (`max_jump` and `park`). Raises ValueError if a parameter is out of range.
     """
     if ledger.about("config") is None:
         config = wanted or EngineConfig()

@@ -1,8 +1,11 @@
 """A report on a ledger, and a table of all its forecasts; a writer may be at work meanwhile.
 
-All reads of a report are in one transaction, so it is of one moment. Nothing is written, and nothing is kept
-from one report to the next. Users read the fields of a `Report` by name, with --json, and the columns of the
-exported table, which are in docs/operate.md.
+All reads of a report are in one transaction, so it is of one moment. An export is of one moment, too, but
+only its first reads (`_Moment`) are in one transaction, since it may take long. Then it reads queries up to
+the last event of that moment, leaves out what closed them later, and is given up if events were archived
+meanwhile. The ledger is never written to, and nothing is kept from one report to the next. Users read the
+fields of a `Report` by name, with --json, and the columns of the exported table, which are in
+docs/operate.md.
 """
 
 from __future__ import annotations

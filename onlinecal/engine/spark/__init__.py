@@ -1,6 +1,7 @@
 """The engine and the measures on Spark (extra `spark`): keyed streams, large tables, sessions to try them.
 
-Names are loaded when they are first asked for: most of them need pyspark.
+Names are loaded when they are first asked for: most of them need pyspark. The list below is the public
+interface.
 """
 
 from __future__ import annotations

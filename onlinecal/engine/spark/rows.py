@@ -4,8 +4,10 @@ A row becomes the line that the engine on one machine would read. Before the shu
 into one text, within each PACK of rows, so a key may have several packed rows; `KeyRows` joins and sorts
 these. Answers are packed, too: those that only have numbers in arrays, the others as JSON.
 
-Nothing here has a state. EVENTS and REPLY are what users write and read. PACKED and PACKED_ANSWERS are used
-inside one query, between two steps of it, and may change freely.
+Nothing here has a state; it runs on the driver where columns are named, and else on the workers. EVENTS and
+REPLY are what users write and read. PACKED and PACKED_ANSWERS are used inside one query, between two steps of
+it; checkpoints keep nothing of them but the key. The order of fields in `line_of` is part of the answers:
+rows with one position are judged in the order of their lines.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The *driver* is the process that asks, the *workers* are Python processes that Spark starts, here or on other
 machines. The session is Spark's, one a process; nothing is kept here. `local_session` sets two variables of
-the environment while Spark starts, and puts them back.
+the process's environment while Spark starts, and puts them back, so no other thread may rely on them then.
+Streams need the store of states that LOCAL names.
 """
 
 from __future__ import annotations

@@ -7,9 +7,10 @@ Spark hands rows to Python one value at a time, which takes longer than a foreca
 of a key into one. The states of a ledger can be a stream's first states.
 
 Spark calls `init` once for a task, `handleInitialState` for keys that come with a state, `handleInputRows`
-for each key and micro-batch, and `close`. A key's state is the bytes of `KeyTurns`, which `_state` keeps;
-this class writes it once in a micro-batch, if it has changed. All else that it has may be made anew at any
-time.
+for each key and micro-batch, and `close`. A key's state is the bytes of `KeyTurns`, which `_state` keeps:
+`handleInitialState` writes them, and `handleInputRows` does if they have changed. All else that a
+`Calibrator` has may be made anew at any time. Checkpoints keep STATE_VARIABLE, its column and these bytes;
+ANSWERS and STATES are what users read.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ To measure, Spark counts the rounds of every group and forecast, which is all th
 then takes a group's counts and measures them. No row of the table comes to the driver.
 
 Nothing here has a state, and no table is changed. Names and types in MEASURES are the columns that users
-read. What goes between two steps of one query may change freely.
+read. What goes between two steps of one query may change freely. Rows reach the workers in batches of any
+size and order: so what a recalibrator answers for a row must depend on that row alone.
 """
 
 from __future__ import annotations

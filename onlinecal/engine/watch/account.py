@@ -5,13 +5,16 @@ to the same bits. Forecasts and hints have an alarm each (`onlinecal.alarms.escr
 and those on its hint, behind them, are one array.
 
 For a round `ask` is called when its forecast is made, if there are alarms, and `settle` when its outcome is
-known; a round without an outcome has its stakes given back by `settle_bets`. Only these write: `play` of
-binary keys calls them (`keys/playing.py`), and `KeyWatch` of keys of several classes. A key's scores and
+known; a round without an outcome has its stakes given back by `settle_bets`. For binary keys `play` calls
+these (`keys/playing.py`). For keys of several classes `KeyWatch` calls `make_bets` and `pay_bets`, and adds
+to the sums itself. A key that begins has zeros, and one that is loaded what was stored. A key's scores and
 alarms are read from here.
 
-An account only has sums over settled rounds and the money of bets, so it does not depend on how events were
-cut into batches. States in ledgers hold it as it is: whoever changes the order of its numbers raises
-STATE_FORMAT. The order of figures, behind BOUNDS, may change freely, since they are never saved.
+An account only has alarms, sums over settled rounds and the money of bets, so it does not depend on how
+events were cut into batches. Forecasts do not depend on it. But states in ledgers hold it as it is, and a
+check compares them bit for bit with a replay: whoever changes the order of its numbers, a formula, or the
+order in which something is added up raises STATE_FORMAT. The order of figures, behind BOUNDS, may change
+freely, since they are never saved.
 """
 
 from __future__ import annotations

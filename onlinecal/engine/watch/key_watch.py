@@ -3,9 +3,10 @@
 The account of a binary key is a row of `LaneArrays`. A key of several classes has a `KeyWatch`.
 
 A `KeyWatch` is told of every step of its key by `ClassKey.run`, in their order, once the lanes have taken
-them. It has one state more than the account: the stakes on open forecasts, and how often each class came.
-What it dumps is part of the key's saved state. All other classes here are answers, which never change; their
-fields are shown by name in reports, on the page and in JSON.
+them. Beside the account it has the stakes on open forecasts, and how often each class came. What it dumps, a
+`StoredWatch`, is part of the key's saved state. All other classes here are answers, which never change; their
+fields are shown by name in reports, on the page and in JSON. The first six of a `Summary`, in their order,
+are columns of the ledger's table `states`.
 """
 
 from __future__ import annotations
@@ -219,7 +220,8 @@ class StoredWatch(Struct, array_like=True):
 
 
 OF_BINARY = 0x90 + len(StoredBinaryKey.__struct_fields__)
-"""The first byte of a binary key's state: an array with so many fields."""
+"""The first byte of a binary key's state: an array with so many fields. A `StoredClassKey` must have another
+number of fields, and its watch last, since `watched_in` goes by that."""
 _of_binary = msgspec.msgpack.Decoder(StoredBinaryKey)
 _fields = msgspec.msgpack.Decoder(list[Raw])
 _bytes = msgspec.msgpack.Decoder(bytes)

@@ -1,11 +1,13 @@
 """What the engine's operator sees: all keys at a glance, for the page, Prometheus and reports; and the logs.
 
-The logger is `onlinecal.engine`: alarms are warnings, refusals are information. A message of the same kind is
-written a few times a minute at most; the next one says how many were left out.
+The logger is `onlinecal.engine`: alarms and dropped outcomes are warnings, refusals are information. A
+message with the same words is written MOST_ALIKE times in COUNTED_SECONDS at most; the next one says how many
+were left out.
 
 Two objects have a state. `Activity` counts what an engine has done since its start; the engine alone writes
-it, after each commit. `RateLimit` remembers what was written lately. All else are answers, which never
-change. Prometheus and the page read the fields of `Overview` by name.
+it, once a batch is committed. `RateLimit` remembers what was written lately. `log_to_stderr` changes the
+loggers of the whole process, and is for commands only. All else are answers, which never change. Prometheus
+and the page read the fields of `Overview` by name, and programs those of the JSON lines (`about`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Reliability of all keys together: how often outcomes came, by bins of forecasts.
 
-The book counts: when keys have played, it calls `add_events` and `add`, once for each batch. All others read.
-`is_written` is False from then on until `dump`, which is called for a commit. If that commit fails, the
-engine begins again with what the ledger has. What `dump` makes is saved in the ledger: BINS and the order of
-the axes are part of STATE_FORMAT.
+The book counts: when the keys have played a batch, it calls `add_events`, if binary ones settled something,
+and `add`. `is_written` is False from then on until the engine calls `dump`, for a commit; all others read. If
+that commit fails, the engine begins again with what the ledger has. What `dump` makes is saved in the ledger:
+BINS and the order of the axes are part of STATE_FORMAT.
 """
 
 from __future__ import annotations

@@ -4,10 +4,12 @@ What is summed of a key is a row of floats, its *figures*. Sums are exact, in un
 figures of a key can be subtracted again, and the order in which keys are counted does not matter.
 
 The book tells of changes: `loaded`, `touched`, `dropped`. The engine makes `Totals` at the first request, and
-asks. What always holds between two calls: `_sums` are over all keys, each with the figures that were last
-counted of it; for a key in memory these are in `_rows`, by its first lane, and it is in `_stale` if it has
-had events since. Each question but `oldest` begins with `_catch_up`, which counts the stale keys anew.
-`_cold` has those keys not in memory that may be among the largest.
+asks; a report, and a `ColdReading` of keys that are not in memory, make their own. What always holds between
+two calls, once `is_complete`: `_sums` are over all keys, each with the figures that were last counted of it,
+or 0 if it is new; for a key in memory these are in `_rows`, by its first lane, and it is in `_stale` if it
+has had events since. Each question but `oldest` begins with `_catch_up`, which counts the stale keys anew.
+`_cold` has those keys not in memory that may be among the largest, or have the latest alarms; `shown` is
+filled by the engine. Figures must be finite and at least 0, as those of all keys are.
 
 Nothing here is saved: a new engine counts anew, so everything may change freely.
 """
