@@ -1,6 +1,7 @@
 """Numbers and values as texts, for tables and errors.
 
-These texts are for people, and are never read again, so they may change freely.
+These texts are for people, and no program reads them again, so their words may change freely; tests compare
+many of them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 `LISTENER` is the one state, a listener of numba's for the whole process. numba calls `on_start` and `on_end`
 in pairs, nested for the parts of a kernel, so that `depth` is 0 while nothing is compiled. `counting` adds a
-count to `counts` and takes it away. All this is for people: nothing depends on it.
+count to `counts` and takes it away. What was told, and how long each package took, is kept for the process.
+All this is for people: no result depends on it, so texts and seconds may change freely.
 """
 
 from __future__ import annotations

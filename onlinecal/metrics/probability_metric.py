@@ -3,8 +3,8 @@
 A metric checks a round before it counts it, so a refused round changes nothing; `revert` undoes `update`.
 
 `update` and `revert` are the only calls that change an answer. They change what a subclass counts (`_count`,
-`_uncount`), and `update` also which labels were met, which `revert` does not take back. `get` writes
-`_cached`, where a measure that was computed is kept until the next round. Rounds may be reverted in any
+`_uncount`), and `update` also which labels were met, which `revert` does not take back. `get` and `interval`
+write `_cached`, where a measure that was computed is kept until the next round. Rounds may be reverted in any
 order. What was not counted is refused; `Brier`, which keeps a mean alone, only refuses more rounds than it
 has. Tallies are those of `measures/counts.py`; `BinSums` here has the same methods. Pickles alone keep a
 metric.

@@ -45,12 +45,13 @@ OLD = {
     ("part", "settings"),
     [
         ("measure", OLD),
+        ("distance", OLD),
         ("fit", ONE_THREAD),
         *(("measure", {"OPENBLAS_CORETYPE": core, **ONE_THREAD}) for core in ("Haswell", "Zen", "SkylakeX")),
     ],
 )
 def test_another_process_finds_the_same_bits(part, settings):
-    """Measures, on an old processor or with another BLAS; fits, with another number of threads."""
+    """Measures and distances, on an old processor or with another BLAS; fits, with other threads."""
     command = [sys.executable, "-c", PROGRAM.format(part)]
     end = subprocess.run(command, env={**os.environ, **settings}, cwd=ROOT, capture_output=True, text=True)
     assert end.returncode == 0, end.stderr

@@ -13,8 +13,8 @@ hints just the current cell), `report`, and when the outcome is known `has_room`
 `charge_inside`. Other rounds may come in between.
 
 What always holds between two calls: SPREAD is the sum of the biases' sizes, MOVED the distance from all
-reports to the points that were charged, and the current cell, from LOWER to LOWER + STEP, is one of the grid.
-So `certificate` needs no look at the table.
+reports to the points that were charged, with what rounding outcomes costs, and the current cell, from LOWER
+to LOWER + STEP, is one of the grid. So `certificate` needs no look at the table.
 
 Pickles and the engine's ledger keep memories as they are. So whoever changes the order of fields, TABLE or
 the numbers of reports raises STATE_FORMAT (`onlinecal.version`). How a function comes to its integers may

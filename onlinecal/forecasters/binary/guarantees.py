@@ -4,9 +4,9 @@ The bounds themselves stand in the modules of the grids. d/m bounds the distance
 point: d = 1/2 for the midpoint, 1 for the other reports.
 
 All of it is computed from settings, and nothing here has a state. Forecasts depend on a part of it. Grids are
-chosen by `cells_for` and `window_cells`, and by `choice`, which reads `Biases` (`under`, `worst`, `length`)
-and `reach_of`; whoever changes these changes answers. `MOST_PROMISED` is also the most rounds that `dyadic`
-plays and that `soundness` accepts in a memory. A bound may only change with its proof.
+chosen by `cells_for` and `window_cells`, for wrappers, too, and by `choice`, which reads `Biases` (`under`,
+`worst`, `length`) and `reach_of`; whoever changes these changes answers. `MOST_PROMISED` is also the most
+rounds that `dyadic` plays and that `soundness` accepts in a memory. A bound may only change with its proof.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ would take minutes. The inequalities that it leaves broken are repaired by scali
 
 Nothing changes once it is made: a `Triangulation` works out its tables when they are first asked for, and
 keeps them; the arrays of the ascent are those of one call. Any feasible potentials prove a bound, so the
-search may be changed freely, as long as all that is returned has been through `repaired`.
+search may be changed freely, as long as all that is returned has been through `repaired`, or is 0 everywhere,
+as at the start.
 """
 
 from __future__ import annotations

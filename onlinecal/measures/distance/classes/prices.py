@@ -11,12 +11,12 @@ Lagrangians: all prices are raised by the same amount, and lowered again where a
 row by row, which is Hildreth's method. Rows are found on the way. Their multipliers tell how often each level
 set is wanted, and `plan_of` makes a start for the upper bound of them.
 
-Only `best_prices` makes `Kinds` and `LevelSetRows`, and no others are alive after it. Kinds of rounds and
-sites stay as they are; `prices`, `load` and the rows change. `best_prices` raises the prices. Then
-`lower_prices`, which finds rows, and `settle`, which weighs them and drops those of multiplier 0, take turns.
-A last `lower_prices` leaves no site's set worth more than the prices allow, as far as it looks; what it
-misses `_too_much` measures, and it is deducted. So the bound is proved whatever the prices are, and how they
-are found may be changed freely.
+`best_prices` alone makes `Kinds` and `LevelSetRows`, for one call; the `Prices` that it returns holds them,
+and `plan_of` only reads them. Kinds of rounds and sites stay as they are; `prices`, `load` and the rows
+change. `best_prices` raises the prices. Then `lower_prices`, which finds rows, and `settle`, which weighs
+them and drops those of multiplier 0, take turns. A last `lower_prices` leaves no site's set worth more than
+the prices allow, as far as it looks; what it misses `_too_much` measures, and it is deducted. So the bound is
+proved whatever the prices are, and how they are found may be changed freely.
 
 Between calls `load` is, up to rounding, by how much the multipliers of all rows in use lower each price, and
 multipliers are never negative. `room` belongs to the last `best_set`: the next call overwrites it.
