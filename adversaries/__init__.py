@@ -8,6 +8,8 @@ of hints with which the nearest valid cell cannot keep up. `adversaries.protocol
 made of. Outcomes are 0 and 1; adversaries of more classes come from `create_multiclass`,
 `describe_multiclass`, `replay_labels`, `replay_table` and `replay_river_labels`. Names are loaded when they
 are first asked for.
+
+Nothing here has a state: kinds that are registered are kept in `adversaries.registry`.
 """
 
 from __future__ import annotations

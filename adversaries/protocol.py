@@ -26,11 +26,15 @@ with these arguments instead:
     rises      how much the forecaster's certificate would rise for each outcome, float64, shape (k,); zeros
                unless the phase is internal
 
-Who writes what: a step writes the state of its phase, and nothing else. `Adversary` keeps the states before
-round 0 (`_initial`), which never change. `outcome` plays on copies of its own (`_playing`), which `reset`
-makes anew; a driver gets other copies by `phases`. So a game by a driver and rounds by `outcome` do not
-disturb each other. The state of a step may be laid out anew at any time: it is never saved but in pickles.
-The order in which draws are used may not: equal seeds give equal outcomes.
+Who writes what: a step may write the state of its phase, and nothing else. `Adversary` keeps the states
+before round 0 (`_initial`), of which `phases` gives copies. `outcome` plays on such copies (`_playing`),
+which `reset` makes anew, and a driver (`simulations/games/duel.py`) plays on others. So a game by a driver
+and rounds by `outcome` do not disturb each other. The hints of a phase are not copied, and no step gets them.
+
+What may change: the layout of a state, together with the function that makes it, since states are saved in
+pickles alone. What a step answers may not, nor which draw it uses for what: equal specs, horizons and seeds
+give equal outcomes. Of the library's adversaries some games are kept in `tests/corpus`. A sweep plays all
+games anew when any function here has changed.
 """
 
 from __future__ import annotations
@@ -54,7 +58,9 @@ BELOW_ONE = 1.0 - 2.0**-53
 """The largest possible draw; a stretched draw that was rounded up to 1 is brought back to this."""
 
 EQUAL_RISES = 1e-12
-"""Rises count as equal if they are closer than this, since forecasters add them up in floating point."""
+"""Rises count as equal if they differ by at most this, since forecasters add them up in floating point.
+
+Another value gives other outcomes of internal adversaries."""
 
 State = NDArray[np.float64]
 """The memory of a step from round to round: an array that it may write to."""
@@ -128,7 +134,8 @@ class Kind(CatalogueEntry):
     source
         Where it comes from: a paper, or "this library".
     parameters
-        What a spec string may set.
+        What a spec string may set. Their order is that of canonical specs, and without `initial` also that of
+        the numbers in the state.
     step
         The step function; None for a kind that composes its phases.
     initial
@@ -205,8 +212,9 @@ def plays(
     """Decorate a step of the library: it becomes compilable, and its kind is added at the end of `kinds`.
 
     The kind has the step's name: late-class for `late_class_step`. Its summary is the first paragraph of the
-    step's docstring, up to the word State. `initial` is that of `Kind`; `for_horizon` is given instead if the
-    kind needs a horizon. `more` are other fields of `Kind`.
+    step's docstring, up to the word State. So whoever renames a step renames the adversary, also in the specs
+    of finished sweeps. `initial` is that of `Kind`; `for_horizon` is given instead if the kind needs a
+    horizon. `more` are other fields of `Kind`.
     """
 
     def enter(step: Played) -> Played:

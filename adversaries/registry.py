@@ -2,15 +2,18 @@
 
 The library's own entries are fixed; `register` adds kinds of one's own to the catalogue of two classes.
 
-The two catalogues are the one state here. They are filled while modules are imported, from the lists that
-steps were entered in (`protocol.plays`), and only `register` adds to one later. A `Kind` never changes, and
-an adversary that was made does not look at the catalogue any more. Names and parameters are written into
-specs and results of sweeps.
+The two catalogues are the one state here, and each process has its own. They are made when this module is
+imported, of the lists in which `protocol.plays` has entered steps, and of the kinds named below. Later
+`register` alone adds to the one of two classes, or replaces a kind of one's own. A `Kind` never changes, and
+an adversary that was made does not look at a catalogue any more. Names, parameters and defaults are written
+into specs, which name games in the results of sweeps: a kind or parameter that is renamed is another one
+there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
@@ -171,6 +174,14 @@ def create(spec: str, horizon: int | None = None, *, seed: Seed = 0) -> Adversar
     kind, values = _TWO_CLASSES.read(spec)
     rounds = None if horizon is None else check_count(horizon, "horizon")
     return Adversary(kind._spec_of(values), kind, _TWO_CLASSES.phases(kind, values, (), rounds), seed, rounds)
+
+
+def recorded_files(spec: str) -> list[Path]:
+    """The files whose rows a spec's adversary plays, its players' included; raises as `create`."""
+    kind, values = _TWO_CLASSES.read(spec)
+    inner = (values[parameter.name] for parameter in kind.parameters if parameter.form == "adversary")
+    own = [Path(values["path"])] if kind.name == "file" else []
+    return [*own, *(path for player in inner for path in recorded_files(player))]
 
 
 _SEVERAL_CLASSES = KindCatalogue(

@@ -1,8 +1,12 @@
 """Sequences that are fixed beforehand: recorded streams, misleading hints, all outcomes of a short game.
 
 The specs `file:path=...` and `river:name=...` play recorded streams in sweeps, two-phase games and mixtures;
-the times of a stream are left out there. A `Stream` never changes, and nor does the state of the adversary
-that plays it: it is the list of the outcomes, and the round says which one comes.
+the times of a stream are left out there. The state of the adversary that plays a stream is the list of its
+outcomes; the round says which one comes, and the step only reads.
+
+A `Stream` has the arrays of its rounds, all of the same length, and nothing here writes to them. The
+functions `replay_...` check outcomes and hints and make it; `Stream` itself checks nothing. A file is read
+when the adversary is made, and not again.
 """
 
 from __future__ import annotations

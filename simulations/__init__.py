@@ -2,7 +2,8 @@
 
 `play` plays one game: in compiled code, or round by round with players that are plain Python objects. `games`
 measures how calibrated it was, `sweeps` plays a whole grid of games and keeps every finished one, and `plots`
-draws them. `cli` has the console command. Names are loaded when they are first asked for.
+draws them. `cli` has the console command. Names are loaded when they are first asked for, and nothing here
+has a state.
 """
 
 from __future__ import annotations

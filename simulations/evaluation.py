@@ -2,9 +2,12 @@
 
 Every round is forecast before its label is learnt. `simulations.plots.evaluations` has the pictures.
 
-The order is: a source is read, methods are planned, each plays the whole stream on a model of its own, and
-only then are scores taken. Methods share nothing but the source, which never changes. Equal seeds give equal
-games. The fields of a `Score` are columns of files and keys of JSON.
+The order is: sources are read and checked (`source_of`), methods are planned (`planned`), and `evaluate`
+plays each on a model of its own through the whole stream, and takes its score at the end. Methods share
+nothing but the source, which never changes. Equal seeds give equal games: in `hard` the forecasts are drawn
+before the outcomes. The fields of a `Score`, in this order, are columns of files and keys of JSON, and the
+names of streams and methods stand in them. N_CHECKPOINTS decides where certificates are read, and changes no
+score.
 """
 
 from __future__ import annotations

@@ -7,7 +7,12 @@ Zhao, Kim, Sahoo, Ma & Ermon, "Calibrating Predictions to Decisions" (2021), sec
 skin lesions (HAM10000) and ImageNet. Losses are Gaussian, divided by max_a ||l(., a)||_2 as in equation (10).
 
 Nothing here has a state: a split is drawn from its seed alone, methods are fitted on its fitted rows, and
-what comes out are rows of a table. Splits may be played in any order, or at the same time.
+what comes out are rows of a table, whose columns the pictures read by name. Splits may be played in any
+order, or at the same time.
+
+For a seed s the streams of random numbers are [s, 20] the made-up table, [s, 21] labels by chance, [s, 22]
+the order of classes, and [s, 23, number of the drift]. Another stream, another order of DRIFTS, or other
+numbers above `Experiment` give other figures than those on the pages.
 """
 
 from __future__ import annotations
@@ -178,7 +183,8 @@ def chance_score(table: Floats, losses: Floats, seed: int) -> dict[str, float]:
 
 
 def fitted_maps(both: SplitRows, n_actions: int | None) -> dict[str, ProbabilityMap]:
-    """The maps of all methods, fitted on the same rows, by name: NONE first; decision last, if K is given."""
+    """The maps of all methods, fitted on the same rows, by name: AS_GIVEN first; decision last, if K is
+    given."""
     models: dict[str, Any] = rivals(both.fit[0].shape[1])
     models |= {"vector scaling": VectorScaling(), "Dirichlet": ChosenDirichlet(both.seed)}
     if n_actions is not None:

@@ -47,7 +47,7 @@ PICTURES = {
     "regret": "results/demo/regret.png",
     "simplex-distance": "results/classes/simplex_distance.png",
     "simplex-triangle": "results/triangle/simplex_triangle.png",
-    "trajectories": "results/demo/trajectories.png",
+    "trajectories": "results/demo/trajectories-longest.png",
     "worst": "results/worst/worst.png",
     "wrap-fold-reliability": "results/hard/reliability-fold-forecasts.png",
 }

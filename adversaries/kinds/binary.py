@@ -13,9 +13,15 @@ calibration. No bound that holds for every sequence can exclude them. The step w
 largest rise that can follow either outcome within `Phase.depth` rounds, and chooses the larger one. The work
 of computing the rises doubles with every round of depth.
 
-Each step's docstring says what its state has, in order: first the parameters, in the order in which they are
-declared (unless an `initial` function says otherwise), and behind them what the step remembers. Only the step
-itself writes that. The states are not saved but in pickles of adversaries.
+Each step's docstring says what its state has, in order. Without an `initial` function these are the
+parameters, in the order in which they are declared; with one, its list of numbers has the same order as the
+docstring. Once it is made, the step alone writes it. States are saved in pickles of adversaries alone, so
+step and `initial` may be laid out anew together.
+
+What a step answers is fixed: games of several of these are kept in `tests/corpus`, and pages show others. A
+step's name, without `_step`, is the adversary's name in specs, and the first paragraph of its docstring is
+what `onlinecal adversaries` says of it. Specs and defaults are checked before a step is made
+(`catalogue.Parameter`), so a step checks nothing.
 
 References
 ----------
@@ -50,7 +56,9 @@ adaptive = partial(plays, TWO_CLASS_KINDS, "adaptive")
 internal = partial(plays, TWO_CLASS_KINDS, "internal")
 
 HALF_OF_THE_BITS = 2.0**26
-"""A uniform double has 53 bits; cut here, its two parts are two independent uniform draws."""
+"""A uniform double has 53 bits; cut here, its two parts are two independent uniform draws.
+
+Another value gives other outcomes of `change_points_step`."""
 
 
 @oblivious("Qiao & Zheng (2024), random bits", chance("bias", 0.5, "probability of a 1"))
@@ -466,7 +474,7 @@ def where_to_leave(
 
 LIFTER = Layout()
 """The state of `graded_lifter_step`. Behind it stand the points from 1/2 up, and then the biases of all
-points, from the lowest up."""
+points, from the lowest up. `_graded_lifter_initial` lists its numbers in this order."""
 LIFTER_ROOM = LIFTER.field("the most points above 1/2 that may be met", "count")
 LIFTER_CELL = LIFTER.field("the lower end of the present cell, counted from 1/2; -1 at first", "point")
 LIFTER_AIM = LIFTER.field("the point being lifted", "point")
@@ -565,7 +573,9 @@ def aim_of(state: State, point: int) -> tuple[float, int]:
 
 
 MOST_LOOK_AHEAD = 10
-"""The most rounds of look-ahead: a driver tries 2 ** depth continuations in every round."""
+"""The most rounds of look-ahead: a driver tries 2 ** depth continuations in every round.
+
+It limits what a spec may ask for, and changes no game."""
 
 
 @internal(

@@ -7,8 +7,12 @@ The champions were bred. Genomes were mutated and crossed over hundreds of gener
 whose games ended with the largest exact distances to calibration. champions.toml beside this file has a table
 for each. It is read only when a champion is asked for.
 
-A genome never changes. Its step's state is the genome's words and where each begins, made once for a horizon;
-the step only reads it. Names of champions are written into specs and results.
+A `Genome` never changes. The state of its step is a table of its words and of where each ends, made once for
+a horizon (`Genome.state`), with the present block and its first round in front. The step writes these two
+alone. A word is kept as a binary number in a double, so LONGEST_WORD can be 53 at most.
+
+The number of a champion is written into specs and results of sweeps. The digest of a finished game does not
+see champions.toml: a champion that is bred anew gets a new number, and the genome of an old one stays.
 """
 
 from __future__ import annotations

@@ -1,9 +1,14 @@
 """Adversaries made of two others: one plays first and the other takes over, or a coin decides each round.
 
 An adversary that plays first has phases of its own, and so has the one that takes over: each keeps its state.
-A mixture is one phase, whose state is the two states one behind the other; each player writes its own part. A
-mixture is compiled once for each pair of steps (`mixture_step`), which stays in memory for the whole process.
-Equal seeds give equal games: the order of a mixture's state, and how one draw serves twice, are part of that.
+A mixture is one phase. Its state is the weight, the length of the first player's state, and the two states
+one behind the other; each player writes its own part, and nobody writes the two numbers in front.
+`mixture_step` makes one step for each pair of steps in a process, and keeps it. Pickles refer to it by a name
+made of its parts' modules and names, from which `__getattr__` makes it again: a step that is renamed or moved
+cannot be loaded from an older pickle.
+
+Equal seeds give equal games, so how one draw serves twice may not change. A mixture leaves out the hints of
+its players; a two-phase game has hints if both players have some.
 """
 
 from __future__ import annotations

@@ -9,8 +9,13 @@ all class probabilities are equally likely. The exponentials of point i are made
 1. These points spread evenly and are known in advance, so that the draws of the game are left for the
 outcomes.
 
-Each step's docstring says what its state has, in order. A step writes its own state alone, and the forecast
-that it is shown stays as it is.
+Each step's docstring says what its state has, in order, and its `initial` function lists the numbers in this
+order. A step writes its own state alone, and the forecast that it is shown stays as it is. The driver makes
+sure that this is a vector of k probabilities; a step checks nothing.
+
+What a step answers is fixed, BIAS_PLACES and the sequence of points included: equal specs and seeds give
+equal games, one of which is kept in `tests/corpus`. A step's name, without `_step`, is the adversary's name
+in specs, and the first paragraph of its docstring is what `onlinecal adversaries --classes` says of it.
 
 References
 ----------
@@ -38,7 +43,7 @@ internal = partial(plays, SEVERAL_CLASS_KINDS, "internal")
 
 PATH_SPACING, PATH_ROOT, PATH_LEG, PATH_POINTS = range(4)
 """The state of a path: rounds a leg lasts, g, the present leg, then its two ends and the present point, k
-each."""
+each. `path_state` makes it, and `move` alone writes it."""
 
 
 def path_state(n_classes: int, spacing: float) -> State:
@@ -220,7 +225,7 @@ def late_class_step(state: State, t: int, forecast: Floats, rises: Floats, u: fl
 
 
 BIAS_PLACES = 4099
-"""How many places the bins of `bias_builder_step` share; a prime."""
+"""How many places the bins of `bias_builder_step` share; a prime. Another number gives other outcomes."""
 
 
 @adaptive("Dawid (1982)")

@@ -1,6 +1,7 @@
 """The verbs of the simulations, one in each file.
 
-A verb imports what it needs when it is run, so that help is shown at once.
+A verb imports what it needs when it is run, so that help is shown at once. `console.py` enters the verbs in
+the command. What is here are options that several verbs share.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The console command `onlinecal`, with the library's verbs and those of the simulations.
 
 The group of verbs is made while modules are imported, and does not change. A verb imports what it needs when
-it is called, so that the command starts at once.
+it is called, so that the command starts at once. Names of verbs and options, exit codes and the keys of JSON
+are what scripts of users rely on; panels and texts may change. Which games `usual_games` plays changes only
+what `warmup` finds compiled.
 """
 
 from __future__ import annotations

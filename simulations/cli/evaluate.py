@@ -1,6 +1,7 @@
 """The verb `evaluate`: a classifier and its recalibrations, side by side on one stream.
 
-The verb has no state: everything is checked before the first game, and written when all are over.
+The verb has no state. Streams are read and checked whole before the first game, and all files are written
+when the games are over. The keys of its JSON are those of `evaluation.Score`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "logistic"
 RECORDED_MODEL = "forecasts"
 WRITTEN_TABLES = "results.csv", "distance.csv", "reliability-*.csv"
-"""The files that are written and could also be the input."""
+"""The files that `write_evaluations` writes and that could also be the input, which `check_folder`
+refuses."""
 
 
 def evaluate(

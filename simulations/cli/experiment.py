@@ -1,6 +1,7 @@
 """The verb `experiment`: the figures of the decision paper, on any table of predictions.
 
-The verb has no state. Names of figures and of columns are those of files, which users read.
+The verb has no state. Names of figures and of columns are those of files, which users read. Figures are
+played and written one after the other, so finished ones stay if a later one fails.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from onlinecal.simulations.experiments import Experiment
 
 FIGURE_NAMES = ("steps", "actions", "classes", "drift")
+"""The keys of `experiments.EXPERIMENTS` and `plots.experiments.EXPERIMENT_FIGURES`, which take long to
+import."""
 MADE_UP = "demo"
 
 

@@ -1,6 +1,7 @@
 """The verbs `simulate`, `forecasters` and `adversaries`: who there is to play, and games of theirs.
 
-The verbs have no state. The names in their JSON are what users read.
+The verbs have no state. The names in their JSON are what users read: fields of `Family`, of `registry.Row`,
+and of `Measured`. `games/command.py` checks the request and plays.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ SEES = {
 
 
 DEFAULT_ROUNDS = 10_000
+"""As in `games/command.py`, which decides; here it is for the words of the help, which imports no games."""
 
 
 def simulate(

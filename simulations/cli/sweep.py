@@ -1,7 +1,8 @@
 """The verbs `sweep` and `plot`: a grid of games, resumable at any moment, and its pictures.
 
-The verbs have no state: what a sweep has done so far is in its folder alone (`sweeps/results.py`), so the
-same command goes on after any interrupt.
+The verbs have no state: what a sweep has done so far is in its folder alone, so the same command goes on
+after any interrupt. `sweep` writes there by `sweeps/results.py`, and `plot` reads that and adds pictures,
+under names that no file of the sweep has.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The verb `worst`: the worst case of a forecaster by playing every outcome sequence.
 
-The verb has no state. The names in its JSON and files are what users read.
+The verb has no state. The names in its JSON and files are what users read. All games are played before
+anything is shown or written.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 MOST_NODES = 200
-"""Linear programs solved for each T of --minimax."""
+"""Linear programs solved for each T of --minimax; more of them bring its two bounds nearer together."""
 SILENT_ROUNDS = 18
 """Up to this many rounds no lines about progress are printed, since it does not take long."""
 

@@ -1,12 +1,15 @@
 """The work of `onlinecal simulate`: opponents, games, the table of results and pictures.
 
-A `Request` and an `Opponent` never change. The whole request is checked before a game is played, and nothing
-is written before all are over. The names in the JSON are those of `Measured`, which users read.
+A `GamesAsked` and an `Opponent` never change. The whole request is checked before a game is played: opponents
+are made, and each forecaster is built once for each of them. Nothing is written before all games are over,
+the shorter ones for the picture included. The names in the JSON are those of `Measured`, which users read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +33,7 @@ TABLE_SUFFIXES = (".npz",)
 RECORDED_KINDS = ("file", "river")
 """Kinds of adversaries that play a recorded stream: all of it, if no number of rounds is given."""
 DEFAULT_ROUNDS = 10_000
+"""As `cli/simulate.py` says in its help."""
 DEFAULT_SPECS = {
     False: ("coin", "balanced", "adaptive:slack=1,report=hint"),
     True: ("uniform", "simplex", "nested"),
@@ -102,11 +106,18 @@ class GamesAsked(NamedTuple):
         return Opponent(adversary, played, remarks)
 
     def shorter_games(self, chosen: Sequence[Any]) -> list[Any]:
-        """Lines of games from SHORTEST_GAME rounds on, two for each power of ten, each with its horizon."""
+        """Lines of games from SHORTEST_GAME rounds on, two for each power of ten, each with its horizon.
+
+        Numbers of rounds that are too few for the adversary are left out.
+        """
         longest, lengths = self.rounds or DEFAULT_ROUNDS, [SHORTEST_GAME]
         while (rounds := round(SHORTEST_GAME * 10 ** (len(lengths) / 2))) < longest:
             lengths.append(rounds)
-        against = [self.opponent(k, n) for k in self.classes for n in lengths if n < longest]
+        against = []
+        for k, n in product(self.classes, (length for length in lengths if length < longest)):
+            # the same adversary has been made for more rounds
+            with suppress(ValueError):
+                against.append(self.opponent(k, n))
         return [
             game.measured
             for games_of_one in play_all(against, chosen, self.seed, CURVE_BUDGET)
@@ -138,7 +149,7 @@ def simulate_games(request: GamesAsked, folder: Path | None, as_json: bool) -> b
     if len({player.spec for player in chosen}) < len(chosen):
         named = ", ".join(player.spec for player in chosen)
         raise ValueError(f"--forecaster must not name the same one twice, got {named}")
-    for adversary, rounds, _ in against if several else ():
+    for adversary, rounds, _ in against:
         for player in chosen:
             player.build(rounds, hinted=adversary.hints is not None, n_classes=adversary.n_classes)
     remarks = [text for opponent in against for text in opponent.remarks]

@@ -4,11 +4,18 @@ The loop never decides anything: the forecaster's rules and the adversary's step
 ahead it computes how much the best continuation of a few rounds could raise the certificate.
 
 A round is: the forecaster announces, the adversary's step chooses the outcome, the round is written down, the
-forecaster settles. Of states there are two, the forecaster's memory, which its rules write, and the state of
-the phase, which the step writes. `play` keeps both; the loop gets them for up to ROUNDS_AT_A_TIME rounds, and
-stops before a round for which the memory has no room. Then `play` has the forecaster grow, and goes on with
-that round. So it does not matter for a game where the loop stops. A forecaster of two classes is changed by
-its game; an adversary, and the simplex class, are not.
+forecaster settles. Of states there are the forecaster's memory, which its rules write, the state of the
+phase, which the step writes, and the generators of both players' draws. `play` keeps them; the loop gets
+memory, state and draws for up to ROUNDS_AT_A_TIME rounds. It stops before a round for which the memory has no
+room, and with several classes also at a checkpoint. Then `play` has the forecaster grow, or reads the
+certificate, and goes on with the next round. So it does not matter for a game where the loop stops, and
+ROUNDS_AT_A_TIME may change. A forecaster of two classes is changed by its game; the library's adversaries,
+and the simplex class, are not.
+
+The order of a loop's arguments is that of `shared` and `Duel._written` in `play`. A step has the arguments of
+STEP_SIGNATURE or MULTICLASS_STEP_SIGNATURE; `check_outcome_of` tries it once, on a copy of its state, before
+the game. The outcomes that a step gives are checked in every round, before the forecaster is told. Loops are
+kept on disk by their code.
 
 Players may also be plain Python objects. Then every round is played in the interpreter, which is slow. A
 plain adversary has a method `next(history)`, which returns the outcome of the coming round. A plain
@@ -22,7 +29,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numba import types
@@ -44,7 +51,8 @@ from onlinecal.texts import shown
 from onlinecal.validation import check_choice, check_count, check_probability
 
 IMAGINED_DRAW = 0.5
-"""The draw that is assumed for a round whose draw cannot be known: the median."""
+"""The draw that is assumed for a round whose draw cannot be known: the median. Another value gives other
+games of internal adversaries against forecasters that draw."""
 SPARE_MEMORY = 64
 """Room beyond twice the memory for points that imagined rounds may add, since they may halve a grid's
 cells."""
@@ -235,7 +243,12 @@ def play(
             while done < stop:
                 shared = phase.state, begin, theirs, ours, first, guide, draw == "seen"
                 place = int(np.searchsorted(duel.checkpoints, done + 1))
-                done = loop(forecaster.memory, *shared, *duel._written, place, done)
+                reached = loop(forecaster.memory, *shared, *duel._written, place, done)
+                if reached < 0:
+                    if not several:
+                        forecaster._resume()
+                    _refuse_outcome(duel, adversary.name, n_classes, -1 - reached)
+                done = reached
                 if several and done == duel.checkpoints[place]:
                     duel.certificates[place] = forecaster.certificate
                 elif done < stop:
@@ -244,9 +257,6 @@ def play(
                 progress(stop - first)
     if not several:
         forecaster._resume()
-    if int(duel.outcomes.max()) >= (n_classes or 2):
-        row = int(np.argmax(duel.outcomes >= (n_classes or 2)))
-        raise ValueError(wrong_outcome(adversary.name, n_classes, int(duel.outcomes[row]), row))
     if windowed is not None:
         _replay(windowed, duel.outcomes, guide)
     duel.guarantees[:] = [float(forecaster._promise(played_before + int(t))) for t in duel.checkpoints]
@@ -260,6 +270,13 @@ def check_outcome_of(phase: Phase, name: str, n_classes: int | None) -> None:
     outcome = phase.step(phase.state.copy(), 0, forecast, *rises, 0.5)
     if isinstance(outcome, float) or outcome not in range(n_classes or 2):
         raise ValueError(wrong_outcome(name, n_classes, outcome, 0))
+
+
+def _refuse_outcome(duel: Duel, name: str, n_classes: int | None, row: int) -> NoReturn:
+    """ValueError for the outcome at which a loop has stopped."""
+    # outcomes of two classes have no room for what is neither 0 nor 1
+    outcome = duel.certificates[0] if n_classes is None else duel.outcomes[row]
+    raise ValueError(wrong_outcome(name, n_classes, int(outcome), row))
 
 
 def wrong_outcome(name: str, n_classes: int | None, outcome: Any, row: int) -> str:
@@ -478,9 +495,10 @@ def duel_loop(rules: Rules, ahead: bool) -> Callable[..., int]:
 
     It plays the rounds from `start` on as far as there are draws, where theirs[0] and ours[0] belong to round
     `first`. It writes certificates from `place` on, and returns the round it has reached, which is not the
-    last one if the forecaster's memory has no room. With depth 0 the adversary is not told by how much the
-    certificate would rise, and with depth 1 it is. With more, for which the loop must look `ahead`, it is
-    told the largest rise that this many rounds can bring.
+    last one if the forecaster's memory has no room. At an outcome that is none it stops before the forecaster
+    is told, leaves the outcome in certificates[0], and returns -1 - round. With depth 0 the adversary is not
+    told by how much the certificate would rise, and with depth 1 it is. With more, for which the loop must
+    look `ahead`, it is told the largest rise that this many rounds can bring.
     """
     has_room, announce, settle = rules.has_room, rules.announce, rules.settle
     point, certificate_rises, certificate = rules.point, rules.certificate_rises, rules.certificate
@@ -525,6 +543,10 @@ def duel_loop(rules: Rules, ahead: bool) -> Callable[..., int]:
             elif depth > 0:
                 rise_zero, rise_one = certificate_rises(memory, a, b, forecast, shown_draw)
             outcome = called(step, state, t - begin, shown, rise_zero, rise_one, theirs[t - first])
+            if outcome < 0 or outcome > 1:
+                # an array that is not borrowed: numba drops a last store into one that is
+                certificates[0] = outcome
+                return -1 - t
             forecasts[t] = forecast
             outcomes[t] = outcome
             charged[t] = point(memory, a, b, outcome, forecast)
@@ -541,8 +563,9 @@ def duel_loop(rules: Rules, ahead: bool) -> Callable[..., int]:
 def multiclass_loop(rules: MulticlassRules) -> Callable[..., int]:
     """The loop of several classes, with the arguments of `duel_loop`; `ours` and `seen` are not used.
 
-    It writes no certificates, and returns at the next checkpoint. Only if it `tells_rises`, the adversary is
-    told by how much each outcome would raise the certificate.
+    It writes no certificates, and returns at the next checkpoint. An outcome that is no class stands in
+    `outcomes` when it stops there. Only if it `tells_rises`, the adversary is told by how much each outcome
+    would raise the certificate.
     """
     has_room, announce, certificate_rises, point, settle = rules
 
@@ -577,6 +600,8 @@ def multiclass_loop(rules: MulticlassRules) -> Callable[..., int]:
                 certificate_rises(memory, frame, forecast, rises)
             outcome = called(step, state, t - begin, forecast, rises, theirs[t - first])
             outcomes[t] = outcome
+            if outcome < 0 or outcome >= len(rises):
+                return -1 - t
             point(memory, frame, forecast, outcome, charged[t])
             settle(memory, frame, forecast, outcome)
         return stop

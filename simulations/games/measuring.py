@@ -1,9 +1,10 @@
 """Measures of a single game: the errors of its forecasts, and the proven bounds that they have to keep.
 
 Nothing here has a state: a game is played (`duel.play`), its arrays are measured, and what comes out is a
-line that never changes. The fields of `Measured` are kept in the JSON of a finished game by name, and are the
-columns of tables. The digest of a finished game depends on this code, so a changed measure has all games
-played again.
+line that never changes. The fields of `Measured` are kept in the JSON of a finished game by name, and in
+their order they are the columns of tables. The digest of a finished game depends on this code, so a changed
+measure has all games played again. `tests/corpus` keeps what single games measure, but for `seconds`. Lengths
+are not checked here: forecasts and outcomes of a game come from `play`, and recorded ones from a `Stream`.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ from onlinecal.simulations.games.duel import Duel, play
 from onlinecal.simulations.games.players import Player, none_for_nan
 
 WINDOW_FIELDS = ("window", "window_certificate", "window_guarantee")
+"""Attributes of a forecaster and fields of a `Line` of the same names; they are the last columns of
+tables."""
 ClassNumbers = NDArray[np.int64]
 
 DISTANCE_BUDGET = 0.05
-"""The effort for the distance of several classes at budget 1: a second or two for ten thousand rounds."""
+"""The effort for the distance of several classes at budget 1: a second or two for ten thousand rounds.
+
+Less of it makes brackets wider, and no measure wrong."""
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):

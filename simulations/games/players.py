@@ -8,9 +8,15 @@ A file of one's own calls `simulations.games.players.register` and `adversaries.
 with a name that depends only on its path. So every process, today and tomorrow, finds the same functions in
 it, and loops that are compiled with them can be kept on disk.
 
-The catalogues are the one state here: they begin with the library's own families, which stay, and `register`
-adds to them, when a file is loaded. A `Player` never changes; it makes a fresh forecaster for each game.
-Names and settings are written into the results of sweeps, so a family that is renamed is another one.
+What is kept here, by each process for itself: the two catalogues, and which files were loaded, with their
+checksums and the names that they registered. The catalogues begin with the library's own families, which
+stay. `register` adds to the one of two classes, or replaces a family of one's own; `load` calls it by way of
+a file. A `Player` never changes; it makes a fresh forecaster for each game. Names of families, and names,
+defaults and order of their settings, make canonical specs, which name games in the results of sweeps: a
+family or setting that is renamed is another one there. `rate`, `summary` and `source` are words for tables.
+
+Not to be changed without another answer: FORECASTER_DRAWS, and what `build` passes on. `square_of_factor`
+must be a proven bound, since a game above it counts as broken.
 """
 
 from __future__ import annotations
@@ -377,7 +383,8 @@ def settle(memory: Floats, frame: int, forecast: Floats, outcome: int) -> None:
 
 
 BASELINE_RULES = MulticlassRules(has_room, announce, certificate_rises, point, settle)
-"""The rules of `MulticlassBaseline`, with and without a prior."""
+"""The rules of `MulticlassBaseline`, with and without a prior, in the order of the fields of
+`MulticlassRules`."""
 
 
 @dataclass(frozen=True)
@@ -512,7 +519,9 @@ def create_player(spec: str) -> Player:
 
 _NAME = re.compile(r"[\w-]+")
 _checksums: dict[str, int] = {}
+"""By module: the state of the file that was executed last without an error."""
 _owners: dict[str, str] = {}
+"""By name of a forecaster or an adversary: the module whose file has registered it."""
 
 
 def load(path: Path | str) -> ModuleType:
@@ -546,6 +555,8 @@ def load(path: Path | str) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
+        # what it has registered before stays, and belongs to it when it is loaded again
+        _owners.update(dict.fromkeys(_names() - known, name))
         raise ValueError(f"{path}, line {_line(error, file)}: {type(error).__name__}: {error}") from error
     _checksums[name] = checksum
     _owners.update(dict.fromkeys(_names() - known, name))
@@ -561,7 +572,7 @@ def load_all(paths: Iterable[Path | str]) -> None:
 def checksum(*specs: str) -> int:
     """A number that changes with the files that these specs rely on; 0 if they rely on none."""
     names = {name for spec in specs for name in _NAME.findall(spec)}
-    return sum(_checksums[module] for module in {_owners[name] for name in names if name in _owners})
+    return sum(_checksums.get(module, 0) for module in {_owners[name] for name in names if name in _owners})
 
 
 def _line(error: Exception, file: Path) -> int | str:

@@ -3,6 +3,8 @@
 A picture has two functions. `prepare(...)` makes the table of the numbers to be drawn. `draw(table)` makes
 the figure of matplotlib: all measured numbers are in the table. Pictures of sweeps take the bounds of
 forecasters, which are curves, and their descriptions from the catalogue of players.
+
+Nothing has a state. Names and order of columns are those of the CSV beside a picture; looks may change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Pictures of evaluations: how the distance of each method grew, and reliability diagrams side by side.
 
-`prepare_...` makes a table, and `draw_...` draws what is in it, and nothing else. Nothing has a state. The
-columns are those of the files that are written beside pictures.
+`prepare_...` makes a table, and all that `draw_...` draws is in it. Nothing has a state. The columns are
+those of the files that are written beside pictures. `write_evaluations` makes names of files of those of
+streams and models; `WRITTEN_TABLES` in `cli/evaluate.py` has them as patterns.
 """
 
 from __future__ import annotations

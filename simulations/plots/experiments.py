@@ -1,7 +1,8 @@
 """Figures of the verb `experiment`, which compare recalibrations of the same rows by several methods.
 
-`prepare_...` makes a table, and `draw_...` draws what is in it, and nothing else. Nothing has a state. The
-columns are those of the files that are written beside pictures.
+`prepare_...` makes a table, and all measured numbers that `draw_...` draws are in it. What severities a drift
+has, and its words, come from `experiments.DRIFTS`, by its name. Nothing has a state. The columns are those of
+the files that are written beside pictures.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ METHOD_LOOKS = {
     "decision": style.Look(style.OKABE_ITO[0], marker="o"),
     "chance": style.Look(style.QUIET, (0, (4, 1.5)), ""),
 }
-"""In the order of the key; colours are those of `onlinecal.plots.decisions`, markers help without colours."""
+"""In the order of the key; colours are those of `onlinecal.plots.decisions`, markers help without colours.
+
+The names are those of `experiments.fitted_maps`; a method without a look here is left out of the picture."""
 METHOD_WORDS = {"none": "as given", "chance": "perfect probabilities (dashed)"}
 
 

@@ -4,8 +4,9 @@ A film shows the biases as the game goes on: alpha(v) of every value v, and six 
 (v - y) over the rounds charged to v: values above the frequency of ones are blue, values below it are orange.
 A certificate counts the sum of |alpha(v)|.
 
-`prepare_...` makes a table, and `draw_...` draws what is in it, and nothing else. Nothing has a state. The
-columns are those of the files that are written beside pictures.
+`prepare_...` makes a table, and all measured numbers that `draw_...` draws are in it; the name of a bound
+comes from `players`, by the forecaster's spec. `prepare_worst` plays the worst game once more, for its
+forecasts. Nothing has a state. The columns are those of the files that are written beside pictures.
 """
 
 from __future__ import annotations

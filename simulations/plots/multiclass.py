@@ -1,7 +1,11 @@
 """Pictures of games of several classes: distance against T, and three classes on their triangle.
 
-`prepare_...` makes a table, and `draw_...` draws what is in it, and nothing else. Nothing has a state. The
-columns are those of the files that are written beside pictures.
+`prepare_...` makes a table, and all measured numbers that `draw_...` draws are in it; slopes and LARGEST_BIAS
+are the theory's. Nothing has a state. The columns are those of the files that are written beside pictures,
+and TRIANGLE_CELLS, N_PATH_MEANS and PATH_SHARE decide their rows.
+
+`prepare_triangle` takes a game's cells from charged minus forecast: it relies on the simplex forecaster
+announcing barycentres and charging vertices, and checks it for each game; other games get TRIANGLE_CELLS.
 """
 
 from __future__ import annotations
@@ -134,8 +138,8 @@ def prepare_triangle(games: Sequence[Game]) -> pl.DataFrame:
 
     The columns are forecaster, adversary, kind, p0, p1, p2, size, rounds and bias. A "cell" was announced in
     `rounds` rounds; p is its barycentre and size its side, which is negative for a triangle that stands on
-    its point. Forecasts without a look-ahead are put into cells of 1/COARSE_CELLS. A "point" was charged with
-    `rounds` rounds and ended with this largest |bias|. A "path" is the mean of `rounds` forecasts.
+    its point. Forecasts without a look-ahead are put into cells of 1/TRIANGLE_CELLS. A "point" was charged
+    with `rounds` rounds and ended with this largest |bias|. A "path" is the mean of `rounds` forecasts.
     """
     parts = []
     for game in games:
@@ -203,7 +207,7 @@ def draw_triangle(table: pl.DataFrame) -> Figure:
 
 
 def _coarse(forecasts: Floats) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """The cells of 1/COARSE_CELLS that forecasts are in: barycentres, sizes and numbers of forecasts."""
+    """The cells of 1/TRIANGLE_CELLS that forecasts are in: barycentres, sizes and numbers of forecasts."""
     scaled = TRIANGLE_CELLS * forecasts / forecasts.sum(axis=1, keepdims=True)
     corner = np.floor(scaled + 1e-9)
     left = np.rint(TRIANGLE_CELLS - corner.sum(axis=1, keepdims=True))

@@ -7,8 +7,9 @@ panel per adversary, and `matrix` shows the exponents of a whole sweep as a tabl
 `prepare_...` makes a table of a sweep's results, and `draw_...` draws what is in it. The curves of bounds and
 the descriptions of forecasters are in no table: they come from `players`, by the forecasters' specs. So
 `SweepPictures.read` first has the players of one's own loaded that the sweep had loaded, which the catalogue
-keeps; nothing else here changes a state. The results are only read. The columns are those of the files that
-are written beside pictures, and users read them by name.
+keeps; nothing else here changes a state. The tables of the sweep are only read, so no picture may have the
+name of one of them (`TABLE_NAMES`): it writes its numbers beside it as CSV. The columns are those of these
+files, and users read them by name.
 """
 
 from __future__ import annotations
@@ -572,7 +573,8 @@ class SweepPictures(NamedTuple):
     """The results in a sweep's folder, to which pictures are written, and the wanted ones of `SWEEP_FIGURES`.
 
     `landscape` and `matrix` show `measure`, by default the distance, and `landscape` shows `adversary`, by
-    default all of them. Both become part of the file's name.
+    default all of them. Both become part of the file's name. The picture of trajectories is
+    called trajectories-longest.
     """
 
     folder: Path
@@ -618,6 +620,14 @@ class SweepPictures(NamedTuple):
         """Draw one of the figures into the folder and return the PNG's path; ValueError if that cannot be."""
         options = {"landscape": ("measure", "adversary"), "matrix": ("measure",)}.get(name, ())
         chosen = {option: getattr(self, option) for option in options if getattr(self, option) is not None}
-        table = read_table(self.folder, name) if name == "trajectories" else self.results
-        stem = "-".join([name, *(re.sub(r"[^\w.=-]+", "-", text) for text in chosen.values())])
+        of_course = name == "trajectories"
+        table = read_table(self.folder, name) if of_course else self.results
+        # the table of the sweep has the shorter name
+        stem = "-".join(
+            [
+                name,
+                *(["longest"] if of_course else []),
+                *(re.sub(r"[^\w.=-]+", "-", text) for text in chosen.values()),
+            ]
+        )
         return figure_of(name).write(self.folder / stem, table, **chosen)

@@ -1,8 +1,13 @@
 """The plan of a sweep: a TOML file is read and checked once, and the plan never changes after that.
 
 Specs in a plan are canonical, so that equal games have equal names. The digest of a game is made of the
-fields of a `PlannedGame` in their order, of the code, and of one's own files: if any of these changes, the
-game counts as one that was not played.
+fields of a `PlannedGame` in their order, of the code of all modules that `sweeps/playing.py` imports, of
+one's own files, and of the files whose rows it replays. If any of these changes, the game counts as one that
+was not played. Versions of libraries are not in it: `playing.identity` compares them between processes, and
+`sweep.toml` says which were used. A stored champion is named by its number alone.
+
+`make_plan` checks every entry, so whoever has a `Plan` need not. The keys of its table are the fields of
+`Plan`.
 """
 
 from __future__ import annotations
@@ -12,13 +17,14 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import onlinecal.adversaries as adversaries
+from onlinecal.adversaries.registry import recorded_files
 from onlinecal.catalogue import did_you_mean
 from onlinecal.compiling import modules_digest
 from onlinecal.simulations.games import players
@@ -31,7 +37,7 @@ PACKAGED_SWEEPS = ("demo", "arena")
 
 @dataclass(frozen=True)
 class PlannedGame:
-    """One game of a sweep: everything that its result depends on, apart from the code."""
+    """One game of a sweep: everything that its result depends on, apart from code and files that are read."""
 
     forecaster: str
     adversary: str
@@ -46,8 +52,22 @@ class PlannedGame:
         own = players.checksum(self.forecaster, self.adversary)
         # the code that plays and measures is part of it, so that results of older code do not count
         code = modules_digest("onlinecal.simulations.sweeps.playing")
-        text = json.dumps([*asdict(self).values(), code, *([own] if own else [])])
+        read = [_contents(path) for path in recorded_files(self.adversary) if path.is_file()]
+        text = json.dumps([*asdict(self).values(), code, *([own] if own else []), *read])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _contents(path: Path) -> str:
+    """A digest of what is in a file now."""
+    state = path.stat()
+    return _digest_of(path.resolve(), state.st_mtime_ns, state.st_size)
+
+
+@cache
+def _digest_of(path: Path, *state: int) -> str:
+    """The same, read once for each `state` of the file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)

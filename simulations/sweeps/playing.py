@@ -1,12 +1,15 @@
 """Plays the games of a sweep by several processes or a cluster, and keeps each finished game at once.
 
-`work` runs any function over tasks by any backend. Only this process writes results.
+`work` runs any function over tasks by any backend. Only the process that calls `play_games` writes results.
 
 A sweep is played in this order (`play_games`): the plan is written beside the results; every game that the
 store lacks becomes a task, with the identity of its code; workers play tasks in any order (`play_game`), and
-refuse one whose identity is another with them; each answer is kept as soon as it is back. Workers have no
-state that a game depends on, and share none. So a game that was lost is played again, by anybody, with the
-same numbers.
+refuse one whose identity is another with them; each answer is kept as soon as it is back. All that a game
+depends on is in its task and its identity, also the files that a worker has loaded. So a game that was lost
+is played again, by anybody, with the same numbers but for `seconds`.
+
+RTOL and the order of arguments of `play_and_measure` are part of results; the other numbers here are about
+waiting. What `play_game` takes and returns is pickled between processes of the same version.
 """
 
 from __future__ import annotations

@@ -22,10 +22,15 @@ bracket is fitted: if brackets widen as T grows, more effort (`budget`) lowers t
 
 Every file appears under its name only when it is complete. So after any interrupt all files are whole.
 
-`Store` alone writes the folder. `keep` adds a finished game, in memory and on disk; nothing takes one away. A
-game of older code stays on disk under its own digest, and is not read. The fields of `Finished` and of
-`Measured` are read by name: to add one that has no default makes kept games unreadable, and they are played
-again. Tables are made anew from the games each time.
+`Store` alone writes these files; `onlinecal plot` adds pictures to the folder, under other names. `keep` adds
+a finished game, in memory and on disk; nothing takes one away. A game of older code stays on disk under its
+own digest, and is not read. The fields of `Finished` and of `Measured` are read by name, and a game that
+lacks one that has no default is played again. Tables are made anew from the games each time, and
+`write_tables` removes those in the other format. LEAST_ERROR, FITTED_MEASURES and NOMINAL_EXPONENTS decide
+rates, and no game.
+
+Nothing locks the folder: two processes that sweep into it at once play some games twice, and the tables are
+those of the last one.
 """
 
 from __future__ import annotations
@@ -133,9 +138,9 @@ def fit(rounds: ArrayLike, seeds: ArrayLike, errors: ArrayLike) -> Rate | None:
 def rates_table(results: pl.DataFrame) -> pl.DataFrame:
     """A row for each forecaster, adversary and measure; empty if no pair has played two values of T.
 
-    Columns: forecaster, adversary, measure (a key of `MEASURES`), exponent, standard_error (null if there is
-    one seed and two values of T), nominal (an exponent that theory names), constant (the largest error /
-    T^nominal of all games), n_seeds, n_rounds (how many values of T), most_rounds (the largest).
+    Columns: forecaster, adversary, measure (a key of `FITTED_MEASURES`), exponent, standard_error (null if
+    there is one seed and two values of T), nominal (an exponent that theory names), constant (the largest
+    error / T^nominal of all games), n_seeds, n_rounds (how many values of T), most_rounds (the largest).
     """
     rows = []
     for pair, games in results.group_by("forecaster", "adversary", maintain_order=True):

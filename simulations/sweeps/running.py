@@ -1,7 +1,7 @@
 """A sweep from Python: its plan in, its tables out.
 
 Nothing is kept here: what was played is in the folder, or with `out=None` in a temporary one that goes with
-the call.
+the call. `plan.py` checks the plan, and the checks here are those of the other arguments.
 """
 
 from __future__ import annotations

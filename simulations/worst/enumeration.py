@@ -6,9 +6,11 @@ draws for each outcome sequence; so the worst sequence is one that does not reac
 
 The sequences of one length are walked as a tree: rounds that they have in common are played once.
 
-Nothing here has a state between two calls. A forecaster plays on a copy of its memory, so that a round can be
-taken back by going on from an earlier copy. The work is cut into pieces that share nothing, and the worst of
-all is the first among equals, so the answer does not depend on how it was cut.
+Nothing is kept between two calls but compiled walks and tables of steps. A forecaster plays on copies of its
+memory, one for each round, so that a round can be taken back by going on from an earlier copy. If a copy has
+no room, the forecaster grows, and its piece is walked anew. The work is cut into pieces that share nothing,
+and their answers are put together in the order of the tasks, so the answer does not depend on the number of
+processes. SPLIT_ROUNDS decides in which order errors are added up, and so the last bits of `mean`.
 """
 
 from __future__ import annotations

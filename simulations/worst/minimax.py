@@ -15,7 +15,11 @@ most their cost after a first forecast of 1/2.
 A `GameRelaxation` is made once for a number of rounds, and only read by the search; a `SearchNode` never
 changes. What always holds during the search: the least bound of the open nodes is at most the value, and the
 best forecaster found pays at least the value. Forecasters that long searches have found are kept in
-minimax.toml.
+minimax.toml, in the order in which STORED_FORECASTERS says; their worst case stands beside them, and
+`tests/simulations/worst` computes it again.
+
+Which forecaster is found, and how near the bounds come, depends on the solver and on the numbers below; that
+the bounds hold does not, as `solve` proves each one from the multipliers, whatever these are.
 """
 
 from __future__ import annotations

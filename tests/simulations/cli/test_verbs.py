@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from onlinecal.simulations.games import command
 from onlinecal.simulations.games.measuring import MeasuredMulticlass
 from tests.commands import record, refused, run
 
@@ -112,6 +113,10 @@ def test_sweep_then_plot(grid, tmp_path):
     assert "--measure needs --figure landscape or matrix, got" in refusal
     assert "Every bound held." in run("plot", out, "--figure", "distance").stdout
     assert [path.name for path in out.glob("*.png")] == ["distance.png"]
+    # the numbers beside a picture replace no table of the sweep
+    tables = {path: path.read_bytes() for path in out.glob("*.csv")}
+    assert "trajectories-longest.png" in run("plot", out, "--figure", "trajectories").stdout
+    assert {path: path.read_bytes() for path in tables} == tables
     # no file but the results is looked at
     pl.read_csv(out / "results.csv").with_columns(certificate=pl.lit(1e4)).write_csv(out / "results.csv")
     answer = run("plot", out, "--figure", "ece", "--json")
@@ -120,6 +125,32 @@ def test_sweep_then_plot(grid, tmp_path):
     assert len(machine["broken"]) == 4
     assert all(line.startswith("BROKEN: certificate 10000 > guarantee") for line in machine["broken"])
     assert [row["forecaster"] for row in machine["summary"]] == ["paper", "balanced"]
+
+
+def test_a_forecaster_that_cannot_play_is_refused_before_any_game(tmp_path):
+    (tmp_path / "stream.csv").write_text("outcome,forecast\n1,0.5\n0,0.4\n")
+    spec = f"file:path=[{tmp_path / 'stream.csv'}],forecast=forecast"
+    two = ("--forecaster", "balanced:report=hint", "--forecaster", "balanced:cells=5,hints=false")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(command, "play_all", None)
+        assert "hints must be true for an adversary that gives hints" in refused(
+            "simulate", "--adversary", spec, *two
+        )
+
+
+def test_lengths_that_are_too_few_for_the_adversary_are_left_out_of_its_picture(tmp_path):
+    games = (
+        "--classes",
+        3,
+        "--adversary",
+        "two-phase:switch=200",
+        "--rounds",
+        400,
+        "--forecaster",
+        "uniform",
+    )
+    assert run("simulate", *games, "--out", tmp_path / "out").exit_code == 0
+    assert pl.read_csv(tmp_path / "out" / "results.csv")["rounds"].to_list() == [316, 400]
 
 
 def test_several_numbers_of_classes_in_one_table_and_their_measures_in_json():

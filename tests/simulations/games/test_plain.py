@@ -128,6 +128,31 @@ def test_a_compiled_step_that_gives_no_outcome_is_refused(step, words):
         simulations.play(AlmostOneStepAhead(horizon=9), adversary, 9)
 
 
+@register_jitable
+def below_step(state, t, forecast, rise_zero, rise_one, u):
+    return -1 if t == 3 else 1
+
+
+@register_jitable
+def below_class_step(state, t, forecast, rises, u):
+    return -1 if t == 3 else 1
+
+
+def test_a_negative_outcome_later_in_the_game_is_refused_and_reaches_no_forecaster():
+    kind = adversaries.Kind("below", "wrong", "oblivious", "nobody", (), below_step)
+    forecaster = AlmostOneStepAhead(horizon=9)
+    adversary = adversaries.Adversary("below", kind, (adversaries.Phase(below_step, np.empty(0)),))
+    with pytest.raises(ValueError, match="below must return the outcome 0 or 1, got -1 in round 3"):
+        simulations.play(forecaster, adversary, 9)
+    twin = AlmostOneStepAhead(horizon=9)
+    twin.replay([1, 1, 1])
+    assert (forecaster.n_rounds, forecaster.certificate) == (3, twin.certificate)
+    phases = (adversaries.Phase(below_class_step, np.empty(0)),)
+    adversary = adversaries.MulticlassAdversary("below", kind, 3, phases)
+    with pytest.raises(ValueError, match="a class, a whole number from 0 to 2, got -1 in round 3"):
+        simulations.play(SimplexAlmostOneStepAhead(3), adversary, 9)
+
+
 def test_who_cannot_play_is_told_why():
     greedy, two = adversaries.create("certificate-greedy"), adversaries.replay_sequence([0, 1]).adversary()
     for forecaster, adversary, words in (

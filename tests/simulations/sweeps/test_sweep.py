@@ -117,6 +117,17 @@ def test_one_row_per_game_with_every_figure_the_end_of_its_trajectory_plan_and_v
     assert make_plan(kept) == make_plan(GRID)
 
 
+def test_games_on_a_recorded_stream_are_played_anew_when_its_file_has_changed(tmp_path):
+    stream = tmp_path / "stream.csv"
+    stream.write_text("outcome\n" + "0\n1\n" * 20)
+    spec = f"two-phase:first=coin,second=[file:path={stream}],switch=10"
+    grid = SMALL | {"adversaries": [spec], "rounds": [30]}
+    assert [swept_into(tmp_path / "out", grid) for _ in range(2)] == [1, 0]
+    stream.write_text("outcome\n" + "1\n1\n" * 20)
+    assert swept_into(tmp_path / "out", grid) == 1
+    assert read_table(tmp_path / "out", "results")["ones"][0] >= 20
+
+
 def test_only_what_is_missing_is_played(swept, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(swept, out)
