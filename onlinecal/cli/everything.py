@@ -1,7 +1,7 @@
-"""The one list of everything that is compiled: each entry uses a part of the library once, with usual types.
+"""The list of everything that the library compiles: each entry uses a part of it once, with usual types.
 
-An entry does a little of what users do, and so compiles what they would wait for. A test compares the list
-with all kernels of the library.
+The command adds its games to it (`warmup_with`). An entry does a little of what users do, and so compiles
+what they would wait for. A test compares the list with all kernels of the library.
 
 LIBRARY is filled while the module is imported, one entry for each `step`, and never changes later. What
 entries compute is thrown away. Their order, sizes and seeds may change freely, as long as every kernel is

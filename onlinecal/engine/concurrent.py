@@ -1,4 +1,4 @@
-"""The engine for asyncio: whoever waits while a batch is committed is in the next batch.
+"""The engine for asyncio: whoever waits while a batch is committed is in the next batch, if that has room.
 
 A transaction costs about the same for one event as for a hundred, so the more callers wait, the cheaper each
 gets. Batches run one after the other in a single thread; the event loop stays free.

@@ -98,8 +98,9 @@ class ColdReading:
 class Engine:
     """Answers events, and keeps them in a ledger before it answers.
 
-    Every batch is one transaction: when `handle` returns, all of it is on disk. When it raises, nothing of it
-    is, and the engine goes on from what the ledger holds. May be used from several threads.
+    Every batch is one transaction: when `handle` returns, all of it is on disk. When it raises LedgerError or
+    ValueError, nothing of it is, and the engine goes on from what the ledger holds; an interrupt may come
+    before the transaction or behind it. May be used from several threads.
 
     Parameters
     ----------
@@ -357,7 +358,8 @@ class Engine:
     def total(self) -> Total:
         """The sums over all keys.
 
-        The first call reads every key, and later calls only those that have changed since.
+        The first call, and the first one after a batch that failed, reads every key. Other calls read those
+        that have changed since.
         """
         with self._mutex:
             return self._totals().read(self._number, self._keys_known)

@@ -1,8 +1,9 @@
 """The judge decides about a batch of events: each event gets an answer, and the ledger gets rows.
 
 An event is judged by what is known of its id: from the ledger, from the book of keys in memory, and from the
-events before it in the same batch. Only accepted events change anything. The answer about a forecast that is
-closed, or that is asked for once more, depends on nothing that comes later.
+events before it in the same batch. Only events that are accepted or parked change anything. The answer about
+a forecast that is closed, or that is asked for once more, depends on nothing that comes later, until turns
+have forgotten it (`remember`) or it was archived.
 
 The rules, of which the first that fits decides:
 

@@ -100,7 +100,8 @@ class Run:
     parts
         The rows that were fitted, and others if they have labels: those to test, or of a new file.
     mapped
-        The probabilities of each part by each map, by their names; the first map leaves them as given.
+        The probabilities of each part by each map, by their names; the first map leaves them as given, or is
+        the mean outcome if none are given.
     """
 
     asked: Request

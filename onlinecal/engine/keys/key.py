@@ -7,9 +7,9 @@ the order of the key's events, not on how these were cut into batches.
 The book calls what changes a key: for a query `remember` and, with several classes, `ask`; for an outcome
 `close`, once `admit` has checked it (for the judge, or for a replay); for either `expire`; and at the end of
 a batch `run`, which `admit` calls, too, where a check depends on steps that wait. `load` comes once, before
-any of these. `spent` is written by the book for a binary key, and by `load` and
-`run` for one of several classes. All else only reads, but for `window_bounds`: lanes then forget
-rounds that have left the window. `dump` calls it first, so equal histories have equal bytes.
+any of these. `spent` is written by the book for a binary key, and by `load` and `run` for one of several
+classes. All else only reads, but for `window_bounds`: lanes then forget rounds that have left the window.
+`dump` calls it first, so equal histories have equal bytes.
 
 What always holds for a key of several classes, between these calls: `open` has its open forecasts, the oldest
 first; `busy` says how many of them each lane has made; and `asked_bytes` is the sum of their `bytes_asked`.

@@ -8,11 +8,11 @@ lane; `check_open` then looks at the open forecasts that were stored beside it. 
 comes to `admits` when it is accepted, and in `run`, later, the steps of a batch are taken. `dump` comes
 between two runs, when no step waits.
 
-Only `run` changes what a lane has learnt; `admits` makes classes known beforehand, so `labels` may have
-classes that the machine meets with a later step. If `depends_on_steps` is true of an outcome, the key runs
-the steps that wait before it calls `admits`. A key has a `ClassSteering` from its first hint on, if hints are
-steered, and then calls `guide` for every step, before its lanes run. What `dump` makes of either is a saved
-format, and so are the fields of a `ClassForecast`.
+Only `run` changes what a lane has learnt, but that windows forget (simplex_lanes.py); `admits` makes classes
+known beforehand, so `labels` may have classes that the machine meets with a later step. If `depends_on_steps`
+is true of an outcome, the key runs the steps that wait before it calls `admits`. A key has a `ClassSteering`
+from its first hint on, if hints are steered, and then calls `guide` for every step, before its lanes run.
+What `dump` makes of either is a saved format, and so are the fields of a `ClassForecast`.
 
 An outcome is kept as the label of its class; a soft label as its probabilities above zero, by class.
 

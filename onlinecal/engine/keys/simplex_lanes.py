@@ -4,9 +4,9 @@ A lane is a `SimplexRun`, and learns as any other run does: `run` takes the step
 `announce` and `observe`. `lanes.py` says what a lane is, who calls it, and in which order.
 
 Beside what every `Lane` has, `moments` is all that it adds to a run. `run` appends to it, and `take` fills
-it. `window_certificate_at`
-drops the rounds that have left the window, so a question changes what `dump` makes of a lane. `ClassKey`
-therefore asks for the bounds before each dump: equal histories give equal bytes, whoever asked in between.
+it. `window_certificate_at` drops the rounds that have left the window, so a question changes what `dump`
+makes of a lane. `ClassKey` therefore asks for the bounds before each dump: equal histories give equal bytes,
+whoever asked in between.
 
 The fields of a `SimplexState`, in their order, are a saved format, with the numbers of the memory and of the
 window in them.

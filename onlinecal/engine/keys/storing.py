@@ -13,8 +13,8 @@ This order is a saved format: `gather_lanes`, `gather_open` and `gather` write i
 `KeyArrays.load` and `account_in` read it. So are the fields of `StoredBinaryKey`, the checksum in front, and
 all numbers inside: of memories, steering (also a new one, since differences from it are stored) and accounts.
 So are `pack` and `unpack`, and `pack_floats` and `unpack_floats`, by which keys of several classes store
-their accounts. Whoever changes one of them raises STATE_FORMAT. Equal histories
-give equal bytes, since nothing is written that depends on rows, entries or batches.
+their accounts. Whoever changes one of them raises STATE_FORMAT. Equal histories give equal bytes, since
+nothing is written that depends on rows, entries or batches.
 
 Nothing here has a state, but for a `WordReader`, which is used for one key.
 """

@@ -9,7 +9,7 @@ two calls, once `is_complete`: `_sums` are over all keys, each with the figures 
 or 0 if it is new; for a key in memory these are in `_rows`, by its first lane, and it is in `_stale` if it
 has had events since. Each question but `oldest` begins with `_catch_up`, which counts the stale keys anew.
 `_cold` has those keys not in memory that may be among the largest, or have the latest alarms; `shown` is
-filled by the engine. Figures must be finite and at least 0, as those of all keys are.
+filled by the engine. `add_parts` needs figures that are finite and at least 0, which nobody checks.
 
 Nothing here is saved: a new engine counts anew, so everything may change freely.
 """
