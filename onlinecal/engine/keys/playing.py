@@ -20,6 +20,10 @@ that compiled code cannot do, `play` says what, and returns before the step has 
 a memory. `KeyArrays._run` does it, and calls `play` again, which goes on with the same step. After a step
 that raised an alarm it returns, too, and goes on with the next.
 
+Compiled code checks no bounds. So before the calls the book makes room for open forecasts, and gives `accept`
+a free entry for each query; hints and outcomes were checked before (`columns.py`, the judge, a replay); and
+what a disk had was checked by `KeyArrays.load`.
+
 None of these numbers of fields and places is saved (see `storing.py`), so their order may change freely. The
 order of what `play` does in a step is part of the answers and of states: a hint is steered before its lane
 proposes, and the certificate of an answer is that of the rounds that were settled before it.

@@ -16,7 +16,9 @@ So are `pack` and `unpack`, and `pack_floats` and `unpack_floats`, by which keys
 their accounts. Whoever changes one of them raises STATE_FORMAT. Equal histories give equal bytes, since
 nothing is written that depends on rows, entries or batches.
 
-Nothing here has a state, but for a `WordReader`, which is used for one key.
+Nothing here has a state, but for a `WordReader`, which is used for one key. Compiled code checks no bounds:
+whoever calls `gather` gives it as many words as `most_words` says, and `pack` nine bytes for each word and
+one more for each key (`KeyArrays.dump`). `unpack` does check, since its bytes come from a disk.
 """
 
 from __future__ import annotations
