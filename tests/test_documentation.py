@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import math
 import pkgutil
 import re
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import onlinecal
@@ -72,6 +74,42 @@ def test_what_the_pages_name_can_be_imported(package):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name in named:
                 assert node.name in module.__all__, f"{path.name}: {node.name}"
                 assert getattr(module, node.name) is not None
+
+
+def guarantee_of_a_stream(n_rows: int, waiting: int) -> float:
+    """That of so many rows, during each of which so many others wait; a sum over rows."""
+    rng = np.random.default_rng(0)
+    said, rows = rng.random(n_rows), np.arange(n_rows)
+    came = rng.random(n_rows) < said
+    settled_at = rows + waiting + 0.5
+    return onlinecal.recalibrate_stream(said, came, times=rows, settled_at=settled_at).guarantee
+
+
+def test_the_guarantees_that_pages_tell_are_those_of_streams_rounded_up():
+    told_in = {
+        "README.md": ("For `recalibrate_stream` it is", "A *certificate*"),
+        "docs/index.md": ("For `recalibrate_stream` it is", "A *certificate*"),
+        "docs/late-labels.md": ("The **guarantee** in plain words", "The **certificate**"),
+    }
+    games = [(n_rows, waiting) for waiting in (0, 10, 100) for n_rows in (1_000, 10_000)]
+    guarantees = {game: guarantee_of_a_stream(*game) for game in games}
+    for page, (start, end) in told_in.items():
+        passage = (ROOT / page).read_text(encoding="utf-8").partition(start)[2].partition(end)[0]
+        told = re.findall(r"\d*\.\d+", passage)
+        assert len(told) == (6 if page == "docs/late-labels.md" else 4)
+        for per_row, (n_rows, waiting) in zip(told, games, strict=False):
+            units = 10 ** len(per_row.partition(".")[2])
+            exact = guarantees[n_rows, waiting] / n_rows
+            assert math.ceil(exact * units) == round(float(per_row) * units), (page, n_rows, waiting)
+
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert "| √(18t) |" in readme
+    assert "√((18 √(1 + 4D) + 9D) t) + 5/2 √(1 + 4D) + 2 (D + 1)" in readme
+    for (n_rows, waiting), guarantee in guarantees.items():
+        root = math.sqrt(1 + 4 * waiting)
+        slope = 18 * root + 9 * waiting
+        assert guarantee <= math.sqrt(slope * n_rows) + 5 / 2 * root + 2 * (waiting + 1)
+        assert waiting > 0 or guarantee <= math.sqrt(18 * n_rows)
 
 
 def words(page: Path) -> int:
