@@ -295,7 +295,8 @@ def replay_table(path: str | Path) -> Stream:
     Parameters
     ----------
     path
-        A numpy archive (.npz) with the arrays `predictions`, shape (T, k), and `ground_truth`, shape (T,).
+        A numpy archive (.npz) with the arrays `predictions`, class probabilities of shape (T, k), and
+        `ground_truth`, class numbers from 0 to k - 1 of shape (T,).
 
     Raises
     ------

@@ -178,7 +178,7 @@ class DistributionAlarm(Restored, base.DriftDetector):
 
     @property
     def change_point(self) -> int | None:
-        """The round since which they seem to be wrong, counted from 0; None without any evidence.
+        """The round since which the distributions seem to be wrong, from 0; None without any evidence.
 
         A change in that round makes what happened since then most likely, as in `CalibrationAlarm`.
         """

@@ -141,7 +141,8 @@ class PartLowering(OwnLowering):
         name = state.func_id.func_qualname
         if not state.flags.nrt and any(map(holds_array, [state.return_type, *types_of_calls(state)])):
             raise NotImplementedError(
-                f"{name} counts no references, so it may neither make nor return an array"
+                f"{name} counts no references, so it may neither make nor return an array: "
+                "hand it the array, or make it a kernel_part"
             )
         flags, library = state.flags, PartLibrary(state.targetctx.codegen(), "part")
         library.optimised = bool(flags.forceinline)

@@ -228,7 +228,7 @@ class AsyncEngine:
     def _calling(self) -> Iterator[None]:
         """Let a caller in, unless the engine closes: then LedgerError."""
         if self._closing is not None:
-            raise LedgerError("the engine is closed")
+            raise LedgerError("the engine is closed: make another")
         with self._counted():
             yield
 

@@ -117,6 +117,7 @@ class Engine:
     ------
     LedgerError
         If the ledger cannot be opened, is damaged, in use by another writer, or was made by other rules.
+        Later every method raises it if the ledger cannot be read, or after `close`.
     ValueError
         If the configuration is not the one that the ledger was made with, or has a value that cannot be.
 

@@ -64,7 +64,9 @@ class Query(Event, tag="query", frozen=True, gc=False):
     Attributes
     ----------
     id, key, time
-        The name of the forecast, the stream that it belongs to, and when it is asked for, in seconds.
+        The name of the forecast, the stream that it belongs to, and when it is asked for: seconds on any
+        clock, or a text in ISO 8601 with a zone, such as "2026-01-31T09:30:00Z". None if that is of no
+        matter.
     hint
         The probability that a model gives to outcome 1, or for several classes a dict with the probability
         of each; None if there is none.
@@ -88,7 +90,7 @@ class Outcome(Event, tag="outcome", frozen=True, gc=False):
     key
         None, or the key of the query, with which it is compared.
     time
-        When the outcome became known, in seconds as in the query; None if that does not matter.
+        When the outcome became known, in seconds or as a text, as in the query; None if that does not matter.
     """
 
     value: bool | int | float | str | dict[str, float]

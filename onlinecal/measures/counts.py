@@ -140,7 +140,7 @@ def count_shares(
     Raises
     ------
     ValueError
-        Names the argument, the value and its row.
+        Bad forecasts, outcomes or sample_weight; the message names the argument, the value and its row.
     """
     p, y = check_share_history(forecasts, outcomes)
     if sample_weight is None and y.dtype != np.float64:

@@ -80,7 +80,7 @@ def multicalibration_error(
     Returns
     -------
     float64 array of shape (G,)
-        A group without rounds has error 0.
+        Averages over all rounds. A group without rounds has error 0.
 
     Raises
     ------
@@ -149,6 +149,7 @@ def functional_multicalibration_error(
     Returns
     -------
     float64 array of shape (H,)
+        Averages over all rounds.
 
     Raises
     ------
@@ -266,7 +267,7 @@ class GroupLine:
     squared_error
         Mean of (forecast - outcome)^2, the Brier score within the group.
     violation
-        mu(g) K2(f, g).
+        mu(g) K2(f, g): the group's `multicalibration_error`.
     noise
         The `violation` that chance alone is expected to cause when every forecast is right.
     n_level_sets

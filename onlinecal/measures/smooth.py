@@ -99,7 +99,7 @@ def smooth_calibration_witness(
     Parameters
     ----------
     forecasts, outcomes, sample_weight
-        As for `smooth_calibration_error`.
+        As for `smooth_calibration_error`, and so are the errors.
 
     Returns
     -------

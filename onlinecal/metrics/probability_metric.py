@@ -22,6 +22,7 @@ from river import metrics, stats
 
 from onlinecal.measures import CalibrationMonitor, Interval
 from onlinecal.measures.counts import LEAST_PART, Tallies, not_counted
+from onlinecal.measures.distance.narrowing import check_effort
 from onlinecal.measures.scores import (
     cumulative_error_of_counts,
     expected_error_of_counts,
@@ -372,10 +373,11 @@ class CumulativeCalibration(CountedMetric):
 
 
 class TwoBinCalibration(CountedMetric):
-    """A measure that honest forecasts make small, as in `onlinecal.measures.two_bin_error`.
+    """The squared biases of two bins of forecasts, averaged over the edge: `onlinecal.two_bin_error`.
 
-    `get()` is in [0, 1], the square of an average over rounds; 0 before the first. Memory grows with the
-    number of different forecasts.
+    Of independent outcomes no forecasts have a smaller mean than their true chances. `get()` is in [0, 1],
+    the square of an average over rounds; 0 before the first. Memory grows with the number of different
+    forecasts.
 
     Parameters
     ----------
@@ -507,8 +509,7 @@ class CalibrationDistance(MonitoredMetric):
         pos_val: Any = True,
         top_label: bool = False,
     ) -> None:
-        if not budget > 0:
-            raise ValueError(f"budget must be positive, got {budget!r}")
+        check_effort(budget)
         super().__init__(n_bins, pos_val, top_label)
         self.budget, self.normalize = budget, normalize
 

@@ -97,10 +97,10 @@ class BoostedRecalibrator(BaseEstimator):
     every level set by itself, and its answers, rounded, are the next forecasts. When a round lowers the mean
     squared error by less than alpha/(2 bound), the forecasts before it are the result. If the regressor
     minimises the squared error over a class H that is closed under affine maps (as least squares with an
-    intercept does), that is multicalibrated for H on the rows of `fit`: K2(f, h) is at most
-    `violation_bound_` for every h in H with h^2 <= bound; that is alpha unless level sets were skipped. Any
-    other regressor is a heuristic: it halts, and no round that is kept raises the squared error. Of the
-    default nothing is proved.
+    intercept does), that is multicalibrated for H on the rows of `fit`: K2(f, h), its
+    `functional_multicalibration_error`, is at most `violation_bound_` for every h in H with h^2 <= bound;
+    that is alpha unless level sets were skipped. Any other regressor is a heuristic: it halts, and no round
+    that is kept raises the squared error. Of the default nothing is proved.
 
     Parameters
     ----------
@@ -200,7 +200,8 @@ class BoostedRecalibrator(BaseEstimator):
     ) -> BoostedRecalibrator:
         """A recalibrator that plays regression-multicalibrate, level set by level set, as the paper has it.
 
-        `regressor`, `alpha`, `bound` and further parameters are those of the class.
+        Nothing is fitted before. `regressor`, `alpha`, `bound` and further `parameters` are those of the
+        class, and may set anything otherwise.
         """
         return cls(
             regressor, alpha=alpha, bound=bound, **{"step": "level sets", "start": "none", **parameters}

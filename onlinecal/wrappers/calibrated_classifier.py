@@ -198,6 +198,10 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         """Calibrated probabilities of the labels known so far; they sum to 1.
 
         Empty while neither the model nor the stream has named a label.
+
+        Asking opens a round, which the label of these features settles in `learn_one`; about the same object
+        again it is the same round. The keywords are for the wrapped model. Raises ValueError if that answers
+        with what are no probabilities by label.
         """
         if self._patience is not None and x is not self._features:
             self._let_expire(x)

@@ -275,7 +275,8 @@ class CombinedForecasts(Growing):
         Raises
         ------
         ValueError
-            Names the argument, the value and its row. Nothing is changed then.
+            For rows that are bad, or that do not go with those before them; the message names the argument,
+            the value and its row. Nothing is changed then.
         """
         if is_empty(columns):
             return self
@@ -341,7 +342,8 @@ def combine_forecasts(
     Raises
     ------
     ValueError
-        Names the argument, the value and its row.
+        For bad columns, settings, or columns that do not go together; the message names the argument, the
+        value and its row.
 
     Examples
     --------
@@ -622,6 +624,10 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         """Calibrated probabilities of the two labels; they sum to 1.
 
         Empty while neither the models nor the stream have named a label.
+
+        Asking opens a round, which the label of these features settles in `learn_one`; about the same object
+        again it is the same round. The keywords are for the wrapped models. Raises ValueError if one of them
+        answers with what are no probabilities by label.
         """
         answers = [read_answer(model.predict_proba_one(x, **kwargs)) for model in self.classifiers]
         self._open(x)

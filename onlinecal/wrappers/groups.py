@@ -294,8 +294,8 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         See `horizon`.
     slack, report
         As in AlmostOneStepAhead. With 1/2 and "midpoint", the defaults, and a horizon the constants are those
-        above: exactly sqrt(A T) and (k T^2)^(1/3). Without a horizon sqrt(3 A T), and under 5/6 more for each
-        combination.
+        above: exactly sqrt(A T) and (k T^2)^(1/3). Without a horizon they are sqrt(3 A T), and less
+        than 5/6 more for each combination.
     most_waiting
         How many forecasts may wait for their labels, of 1 KB each; beyond that the oldest are given up.
     classes
@@ -399,7 +399,12 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         yield {"classifier": linear_model.LogisticRegression(), "groups": {"any": bool}}
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Calibrated probabilities of the labels known so far; they sum to 1."""
+        """Calibrated probabilities of the labels known so far; they sum to 1.
+
+        Asking opens a round, which the label of these features settles in `learn_one`; about the same object
+        again it is the same round. The keywords are for the wrapped model. Raises ValueError if that answers
+        with what are no probabilities by label.
+        """
         answer = read_answer(self.classifier.predict_proba_one(x, **kwargs))
         members = members_of(self.groups, x)
         names, event, p = self._labels.question(answer)

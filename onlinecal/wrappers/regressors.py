@@ -184,8 +184,10 @@ class CalibratedRegressor(RegressorWrapper):
     def predict_one(self, x: Any, **kwargs: Any) -> float:
         """The calibrated forecast of the target's mean, in [low, high].
 
-        Keywords are for the wrapped model. Of one that is asked for an interval (`with_interval=True`) the
-        forecast inside it is taken. Raises ValueError if it answers with what is neither number nor None.
+        Asking opens a round, which the target of these features settles in `learn_one`; about the same object
+        again it is the same round. Keywords are for the wrapped model. Of one that is asked for an interval
+        (`with_interval=True`) the forecast inside it is taken. Raises ValueError if it answers with what is
+        neither number nor None.
         """
         raw = forecast_of(self.regressor, x, kwargs)
         width = self.high - self.low
@@ -319,7 +321,8 @@ class CalibratedDistribution(RegressorWrapper):
     def predict_distribution_one(self, x: Any, **kwargs: Any) -> dict[float, float]:
         """For each threshold q the probability that the target is at most q; they do not decrease.
 
-        Keywords are for the wrapped model, as in `CalibratedRegressor.predict_one`.
+        Asking opens a round, as in `CalibratedRegressor.predict_one`, which says what keywords and errors
+        there are.
         """
         mean = forecast_of(self.regressor, x, kwargs)
         self._begin(x)
@@ -332,7 +335,8 @@ class CalibratedDistribution(RegressorWrapper):
     def quantile_one(self, x: Any, level: float) -> float:
         """The least threshold q for which "the target is at most q" has a probability of at least `level`.
 
-        It is inf if no threshold has. Raises ValueError unless 0 < level < 1.
+        It is inf if no threshold has. Asking opens a round, as `predict_distribution_one` does. Raises
+        ValueError unless 0 < level < 1.
         """
         check_open_unit(level, "level")
         chances = self.predict_distribution_one(x)

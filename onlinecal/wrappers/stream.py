@@ -154,7 +154,8 @@ class RecalibratedStream(Growing):
         Raises
         ------
         ValueError
-            Names the argument, the value and its row. Nothing is changed then.
+            For rows that are bad, or that do not go with those before them; the message names the argument,
+            the value and its row. Nothing is changed then.
         """
         if is_empty(probabilities):
             return self
@@ -260,7 +261,8 @@ def recalibrate_stream(
     Raises
     ------
     ValueError
-        Names the argument, the value and its row.
+        For bad columns, settings, or columns that do not go together; the message names the argument, the
+        value and its row.
 
     Examples
     --------

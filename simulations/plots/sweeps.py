@@ -452,7 +452,8 @@ def check_growth(results: pl.DataFrame, figure: str, measure: str) -> None:
     if results["rounds"].n_unique() < 2:
         raise ValueError(
             f"figure {figure!r} shows how errors grow with T; "
-            f"these games all have the same number of rounds, {results['rounds'][0]}"
+            f"these games all have the same number of rounds, {results['rounds'][0]}: "
+            "give the sweep several numbers of rounds, or choose another figure"
         )
 
 

@@ -168,6 +168,12 @@ def test_on_a_grid_the_monitor_loses_nothing():
     p, y, _ = look_ahead_run(lambda t, v: int(t % 5 < 2), 400, 20)
     monitor = CalibrationMonitor()
     assert monitor.calibration_distance().upper == monitor.smooth_calibration_error().upper == 0.0
+    for options, wrong in (
+        ({"budget": 0}, "budget must be a positive number"),
+        ({"rtol": -1}, "rtol must be"),
+    ):
+        with pytest.raises(ValueError, match=wrong):
+            monitor.calibration_distance(**options)
     for t, (forecast, outcome) in enumerate(zip(p, y, strict=True)):
         monitor.update(forecast, outcome)
         if t in (0, 1, 399):

@@ -252,7 +252,8 @@ def test_the_top_label_is_the_event_that_the_most_probable_label_comes(kind):
         (lambda: TOP.update("a", {"a": 0.3, "b": math.nan}), "y_pred must be a number"),
         (lambda: ECE(n_bins=0), "n_bins must be a whole number of at least 1, got 0"),
         (lambda: CalibrationDistance(n_bins=0), "n_bins"),
-        (lambda: CalibrationDistance(budget=0), "budget must be positive, got 0"),
+        (lambda: CalibrationDistance(budget=0), "budget must be a positive number, got 0"),
+        (lambda: CalibrationDistance(budget="much"), "budget must be a positive number, got 'much'"),
         (lambda: CalibrationDistance().update(True, 0.5, 1.5), r"w must be a whole number, .* got 1\.5"),
     ],
 )

@@ -85,7 +85,8 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
     else:
         units, n_fit = np.bincount(together), part_sizes(n_rows, share)[0]
         if len(units) < 2:
-            raise ValueError(f"--together {asked.together}: all {n_rows} rows have the same value")
+            remedy = "name a column that has several, or leave it out"
+            raise ValueError(f"--together {asked.together}: all {n_rows} rows have the same value; {remedy}")
         order = _order(len(units), asked.seed if rule == RANDOM else None)
         # the fitted part ends where its size is nearest to what was asked for
         last = int(np.abs(np.cumsum(units[order])[:-1] - n_fit).argmin())

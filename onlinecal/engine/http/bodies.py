@@ -124,7 +124,7 @@ class Body:
                         raise cut_off(400, "the request was not complete")
                     body += message.get("body", b"")
                     if len(body) > largest:
-                        raise cut_off(413, f"a body may have {largest} bytes")
+                        raise cut_off(413, f"a body may have {largest} bytes: send fewer events at a time")
                     more = message.get("more_body", False)
                     if len(body) > LARGE_BODY and not self._has_place:
                         await self._take_place(clock)
@@ -157,9 +157,9 @@ def check_size(scope: Scope, largest: int) -> None:
     """Refuse a body that says of itself that it is too large, or compressed."""
     headers = dict(scope["headers"])
     if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
-        raise cut_off(415, "compressed bodies are not read")
+        raise cut_off(415, "compressed bodies are not read: send it as it is")
     if int(headers.get(b"content-length", 0)) > largest:
-        raise cut_off(413, f"a body may have {largest} bytes")
+        raise cut_off(413, f"a body may have {largest} bytes: send fewer events at a time")
 
 
 def cut_off(status: int, detail: str) -> HTTPException:

@@ -167,8 +167,8 @@ def archive_ledger(
     Parameters
     ----------
     path, into
-        The ledger and the file to make. Is that the complete archive of a call that was interrupted, the
-        call is finished, whatever the other arguments.
+        The ledger and the file to make. If that is the complete archive of a call that was interrupted,
+        the call is finished, whatever the other arguments.
     keep, before
         How many of the last events stay; or a time, in the seconds of the events: what comes before the first
         event with that time or a later one is moved. Just one of the two.

@@ -157,7 +157,7 @@ class Ledger:
     def connection(self) -> sqlite3.Connection:
         """The open connection; ValueError after `close`."""
         if self._connection is None:
-            raise ValueError("the ledger is closed")
+            raise ValueError("the ledger is closed: open it anew")
         return self._connection
 
     def close(self) -> None:

@@ -157,7 +157,7 @@ def _refuse_bad_values(counted: DataFrame, forecast: str, outcome: str) -> None:
     ).first()
     assert summary is not None
     if not summary.counts:
-        raise ValueError("table has no rows")
+        raise ValueError("table has no rows: give at least one")
     for kind, name, wanted, bad, rows in (
         ("forecast", forecast, "lie in [0, 1]", summary.bad_forecast, summary.bad_forecasts),
         ("outcome", outcome, "be 0/1 or boolean", summary.bad_outcome, summary.bad_outcomes),
@@ -351,7 +351,7 @@ def check_table(table: Any) -> None:
     if not isinstance(table, DataFrame):
         raise ValueError(f"table must be a Spark data frame, got {type(table).__name__}")
     if table.isStreaming:
-        raise ValueError("table must not be a stream")
+        raise ValueError("table must not be a stream: give the rows so far, read by spark.read")
 
 
 def names_of(columns: str | Sequence[str]) -> list[str]:

@@ -176,8 +176,9 @@ def between_neighbours(leaning: Callable[[Memory, int], float]) -> Callable[[Mem
 class FosterForecaster(GridBaseline):
     """Draws between neighbouring grid points whose average outcomes are more than half a cell off.
 
-    While the draws are hidden, E[ECE] <= T/(2m) + sqrt((m + 1) T), about 1.5 T^(2/3) at m = T^(1/3): the
-    sum over points of the squared lean grows by at most 1 a round in expectation.
+    While the draws are hidden, E[ECE] <= T/(2m) + sqrt((m + 1) T), about 1.5 T^(2/3) at m = T^(1/3). A
+    point's lean is what its rounds are off beyond half a cell each, a sum in units of 1/(2m). The sum over
+    points of the squared lean grows by at most 1 a round in expectation.
 
     Parameters
     ----------
@@ -566,7 +567,7 @@ class MinimaxForecaster(GridBaseline):
 
     Calibration follows from the minimax theorem, as Hart observed: against a known mixture of outcomes there
     is a good forecast, so there is a mixture of forecasts that is good against every outcome. His game lasts
-    T rounds; this one is played a round at a time, for the sum of squared leans of Foster's proof. While
+    T rounds; this one is played a round at a time, for the sum of squared leans of `FosterForecaster`. While
     the draws are hidden, E[ECE] <= T/(2m) + sqrt((m + 1) T), since its mixture is no worse than Foster's.
     A round takes O(m) steps.
 

@@ -148,7 +148,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whichever outcomes 0 and 1 come; it is known beforehand.
+        """What the certificate cannot exceed, whichever outcomes 0 and 1 come: a sum, known beforehand.
 
         On a graded grid the first outcome between 0 and 1 raises it, since that splits the grid's wide cells.
         For streams of such outcomes `grid="uniform"` has the smaller bound.
@@ -169,7 +169,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 
     @property
     def window_guarantee(self) -> float | None:
-        """What the distance of any `window` consecutive rounds cannot exceed, whatever comes.
+        """What the distance of any `window` consecutive rounds cannot exceed, whatever comes: a sum.
 
         It bounds `window_certificate` too. Rounds are consecutive in the order in which they are settled. If
         several forecasts have been open at once, or hints let points without bias accept both outcomes, it
@@ -240,7 +240,11 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         -------
         The forecasts in the order of the outcomes, shape (T,).
 
-        Raises ValueError, before anything is played, if outcomes or hints are no numbers in [0, 1].
+        Raises
+        ------
+        ValueError
+            If outcomes or hints are no numbers in [0, 1], or hints are given without hints=True. Nothing is
+            played then.
         """
         forecasts, charged = self._replay(outcomes, hints, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts
@@ -250,10 +254,11 @@ class OneStepAhead(GridForecaster):
     """A reference that sees the outcome before it chooses between two neighbouring forecasts: One-Step-Ahead.
 
     It peeks, so it is no forecaster. But its answers are almost calibrated in the strict sense (expected
-    calibration error at most c (m - 1), for the sign rule 3m/4), and Almost-One-Step-Ahead stays close to
-    them. Its answers are the look-ahead sequence of an AlmostOneStepAhead with the same parameters that
-    reports midpoints. (For other reports a horizon suggests other grids; n_cells makes them the same.)
-    `predict_proba_one`, which must speak before the outcome, gives the midpoint of the cell.
+    calibration error, a sum, at most c (m - 1) with m cells and the slack c, for the sign rule 3m/4), and
+    Almost-One-Step-Ahead stays close to them. Its answers are the look-ahead sequence of an
+    AlmostOneStepAhead with the same parameters that reports midpoints. (For other reports a horizon suggests
+    other grids; n_cells makes them the same.) `predict_proba_one`, which must speak before the outcome, gives
+    the midpoint of the cell.
 
     Parameters
     ----------
@@ -304,8 +309,9 @@ class OneStepAhead(GridForecaster):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed: c (m - 1) on a uniform or nested grid, for the sign rule 3m/4.
+        """What the certificate cannot exceed, a sum over rounds.
 
+        On a uniform or nested grid of m cells it is c (m - 1), with the slack c, and 3m/4 for the sign rule.
         On the self-tuning grid it is the bound of Almost-One-Step-Ahead.
         """
         return self._promise(max(self.horizon or 0, self.n_rounds))

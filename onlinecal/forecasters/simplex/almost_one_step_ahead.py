@@ -279,8 +279,13 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
         Returns
         -------
-        The forecasts in the order of the outcomes, shape (T, k). Raises ValueError, and changes nothing, for
-        bad outcomes or hints, and for more classes or rounds than 64 bits bear.
+        The forecasts in the order of the outcomes, shape (T, k).
+
+        Raises
+        ------
+        ValueError
+            For bad outcomes or hints, and for more classes or rounds than 64 bits bear. Nothing is changed
+            then.
         """
         # played on a copy: a late row may be one that the integers do not bear
         run = self._run.copied()
@@ -328,7 +333,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
     @property
     def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration of the settled rounds so far, in l1.
+        """A proven upper bound on the distance to calibration of the settled rounds so far, in l1, a sum.
 
         Sum of |p - p~|_1 from the forecasts to the charged points, plus their biases. A round that was
         announced without any class counts 2. With soft labels the parts of a round may go different ways
@@ -338,7 +343,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the outcomes, if no further class appears.
+        """What the certificate cannot exceed, whatever the outcomes, if no further class appears: a sum.
 
         It is that of the horizon, if there is one that is still to come, else that of the present round. It
         includes what late labels may cost.
@@ -356,7 +361,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
     @property
     def window_guarantee(self) -> float | None:
-        """What the distance of any `window` consecutive rounds cannot exceed, whatever comes.
+        """What the distance of any `window` consecutive rounds cannot exceed, whatever comes: a sum.
 
         It bounds `window_certificate` too. Rounds are consecutive in the order in which they are settled. It
         rises with late labels. None without a window.

@@ -36,7 +36,7 @@ from onlinecal.html import Shown, Table, bracket_of
 from onlinecal.measures.counts import Counts, Tallies, count_shares, prefix_sums
 from onlinecal.measures.distance.fractional.relaxation import relax
 from onlinecal.measures.distance.levels import conditional_means, group_means
-from onlinecal.measures.distance.narrowing import bracket, nodes_allowed
+from onlinecal.measures.distance.narrowing import bracket, check_effort, nodes_allowed
 from onlinecal.measures.distance.pooling import pooling
 from onlinecal.measures.smooth import smooth_error_of_counts
 from onlinecal.validation import check_count, check_probability, share_of
@@ -165,7 +165,13 @@ class CalibrationMonitor(Tallies):
         budget, rtol
             As for `onlinecal.measures.calibration_distance`. They are of little use with outcomes between 0
             and 1, of which only sums are kept: the upper end is the best pooling of neighbouring forecasts.
+
+        Raises
+        ------
+        ValueError
+            A bad budget or rtol.
         """
+        check_effort(budget, rtol)
         if self.n_rounds == 0:
             return Interval(0.0, 0.0)
         counts = self.counts()

@@ -22,9 +22,9 @@ from onlinecal.measures.distance.bracket import (
     share_bounds,
 )
 from onlinecal.measures.distance.levels import Levels, conditional_means, deal
-from onlinecal.measures.distance.narrowing import bracket, deduction
+from onlinecal.measures.distance.narrowing import bracket, check_effort, deduction
 from onlinecal.tables.columns import check_probabilities, check_same_length
-from onlinecal.validation import check_choice, check_number
+from onlinecal.validation import check_choice
 
 DistanceMethod = Literal["auto", "exact", "bracket"]
 RowNumbers = NDArray[np.intp]
@@ -215,5 +215,4 @@ def _measured(
 def check_options(method: str, budget: float, rtol: float) -> None:
     """ValueError for an unknown method, or for numbers out of range."""
     check_choice(method, get_args(DistanceMethod), "method")
-    check_number(budget, "budget", 0.0, math.inf, "(]", "a positive number")
-    check_number(rtol, "rtol", 0.0, math.inf, "[]", "a number of at least 0")
+    check_effort(budget, rtol)

@@ -139,6 +139,11 @@ def is_perfectly_calibrated(forecasts: ArrayLike, outcomes: ArrayLike) -> bool:
         True if each value is the correctly rounded float of the fraction ones/(zeros+ones) of its rounds.
         With outcomes between 0 and 1 it must be their sum, correctly rounded, divided by their number.
 
+    Raises
+    ------
+    ValueError
+        Bad forecasts or outcomes; the message names the argument, the value and its row.
+
     Examples
     --------
     >>> is_perfectly_calibrated([1 / 3, 1 / 3, 1 / 3, 1.0], [0, 1, 0, 1])

@@ -43,6 +43,7 @@ from onlinecal.measures.distance.fractional.rounding import (
 from onlinecal.measures.distance.lattice import exact_levels, lattice_work, steps_within
 from onlinecal.measures.distance.levels import Levels, distance_by_sums, distance_to
 from onlinecal.measures.distance.pooling import MAX_CUTS, pooled_levels
+from onlinecal.validation import check_number
 
 LEAST_NODES, MAX_NODES = 64, 40_000
 """The relaxation has so many nodes at least and at most, whatever the effort."""
@@ -130,6 +131,12 @@ def even_nodes(n_cells: int) -> Floats:
 def deduction(n_rounds: int) -> float:
     """A bound on the rounding errors of both ends: a bracket that is no wider is closed."""
     return 2.0 * POTENTIAL_ROUNDING * n_rounds
+
+
+def check_effort(budget: float, rtol: float = 0.0) -> None:
+    """ValueError for a budget or a relative tolerance that cannot be."""
+    check_number(budget, "budget", 0.0, math.inf, "(]", "a positive number")
+    check_number(rtol, "rtol", 0.0, math.inf, "[]", "a number of at least 0")
 
 
 def bracket(

@@ -427,7 +427,8 @@ class AveragedCalibration(ProbabilityRecalibrator):
             raise ValueError("recalibrators must be at least one, got none")
         for part in parts:
             if not isinstance(part, ProbabilityRecalibrator):
-                raise ValueError(f"recalibrators must be recalibrators of tables, got {part!r}")
+                wanted = "recalibrators of tables, such as TemperatureScaling()"
+                raise ValueError(f"recalibrators must be {wanted}, got {part!r}")
 
     def _learn(self, table: Floats, labels: Ints, weights: Floats) -> None:
         table, labels, weights = merged_rows(as_doubles(table), labels, weights)

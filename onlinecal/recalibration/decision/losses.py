@@ -160,6 +160,7 @@ class LossTable:
         """Write the table to the file `path`, which is replaced if it exists.
 
         The first line has the names of the classes. Then each action has a line with its name and losses.
+        Raises OSError if the file cannot be written.
         """
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -176,6 +177,8 @@ class LossTable:
         ValueError
             For a cell that is not a number, a line of another length, or a file without actions. The error
             names the line.
+        OSError
+            If the file cannot be read.
         """
         with open(path, newline="", encoding="utf-8-sig") as file:
             lines = [

@@ -517,5 +517,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         ------
         ValueError
             If the file is not one that `save` wrote, has another format, or is damaged.
+        OSError
+            If the file cannot be read.
         """
         return from_arrays(kept(path, KEPT_AS))

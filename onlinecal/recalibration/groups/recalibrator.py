@@ -193,8 +193,9 @@ class GroupRecalibrator(BaseEstimator):
     about 1/n for n rows. With too few rows forecasts stay, too.
 
     `GroupRecalibrator.as_in_paper(alpha)` is round-multicalibrate: there is no map and nothing is held out,
-    and patches are made until each group g has mu(g) K2(f, g) <= alpha on the rows of `fit`. That is proved
-    to take at most 4/alpha^2 patches. For the default nothing is proved; `violations_` says what it reached.
+    and patches are made until each group g has mu(g) K2(f, g) <= alpha on the rows of `fit`, which is its
+    `multicalibration_error`. That is proved to take at most 4/alpha^2 patches. For the default nothing is
+    proved; `violations_` says what it reached.
 
     Parameters
     ----------
@@ -316,11 +317,11 @@ class GroupRecalibrator(BaseEstimator):
 
     @classmethod
     def as_in_paper(cls, alpha: float = 0.05, patch: Patch = "value", **parameters: Any) -> GroupRecalibrator:
-        """A recalibrator that plays the plain algorithm.
+        """A recalibrator that plays the paper's algorithm alone.
 
-        It makes patches until no group's violation exceeds alpha on the rows of `fit`. There is no start, no
-        fold and no floor, unless they are given. `alpha`, `patch` and further parameters are those of the
-        class.
+        It makes patches until no group's violation exceeds alpha on the rows of `fit`. Nothing is fitted
+        before, no fold ends the patches sooner, and answers may be 0 and 1. `alpha`, `patch` and further
+        `parameters` are those of the class, and may set anything otherwise.
         """
         return cls(alpha=alpha, patch=patch, **{"start": "none", "cv": 0, "floor": False, **parameters})
 

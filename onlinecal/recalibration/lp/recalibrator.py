@@ -261,10 +261,11 @@ class LpRecalibrator(StartedRecalibrator):
 
     @classmethod
     def as_in_paper(cls, p: float = P, epsilon: float = EPSILON, **parameters: Any) -> Self:
-        """A recalibrator that plays Algorithm 2 alone.
+        """A recalibrator that plays Algorithm 2 of the paper alone, as the guarantees for the error ask.
 
-        It has no start, share 1, one prediction for each group, and as many levels as epsilon determines. The
-        guarantees for the error are about this. `p`, `epsilon` and further parameters are those of the class.
+        Nothing is fitted before, and no fold decides how much of the correction stays: all of it does. All
+        rows of a group get one prediction, and epsilon determines the levels. `p`, `epsilon` and further
+        `parameters` are those of the class, and may set anything otherwise.
         """
         plain = {"start": "none", "share": 1.0, "keep": 0.0, "limit": math.inf, "cv": 0}
         plain |= {"n_levels": None, "within": "constant", "least_rows": 0.0}

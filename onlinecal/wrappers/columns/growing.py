@@ -97,6 +97,8 @@ class Growing(Proven):
         ------
         ValueError
             If the file is not one that `save` wrote, has another format, or is damaged.
+        OSError
+            If the file cannot be read.
         """
         arrays = kept(path, cls._KEPT_AS)
         return cls._restored(json.loads(arrays["settings"].item()), rows_of(arrays), arrays)

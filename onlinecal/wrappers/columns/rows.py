@@ -172,7 +172,8 @@ class Rows:
             row = int(early[0])
             raise ValueError(
                 "settled_at must not be before forecasts that were made without the outcome, but the "
-                f"forecast of {self.named(int(known[row]))} would have known the outcome of {self.named(row)}"
+                f"forecast of {self.named(int(known[row]))} would have known the outcome of "
+                f"{self.named(row)}: give the time at which it was told, or begin a new column"
             )
 
     def followed_by(self, new: Rows) -> Rows:

@@ -97,8 +97,8 @@ def test_an_average_leans_to_what_held_out_rows_prefer():
     [
         *((AveragedCalibration(cv=bad), f"cv must be .*, got {bad!r}") for bad in (1, 2.5, "a")),
         (AveragedCalibration([]), "recalibrators must be at least one"),
-        (AveragedCalibration(3), "recalibrators must be recalibrators of tables, got 3"),
-        (AveragedCalibration([TemperatureScaling(), 3]), "recalibrators must be .* of tables, got 3"),
+        (AveragedCalibration(3), r"such as TemperatureScaling\(\), got 3"),
+        (AveragedCalibration([TemperatureScaling(), 3]), "recalibrators must be .* of tables, .* got 3"),
         (DirichletCalibration(off_diagonal=-1), "off_diagonal must be a number of at least 0, got -1"),
         (DirichletCalibration(pull=-1), "pull must be a number of at least 0, got -1"),
     ],
