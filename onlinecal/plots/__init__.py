@@ -1,7 +1,8 @@
 """Pictures of one's own histories: functions take arrays, draw them, and return axes and numbers.
 
 They draw on the Axes that is given as `ax`, else on those of a new figure of pyplot. No global setting of
-matplotlib changes.
+matplotlib changes, and nothing here has a state. Users rely on the names of functions and of the columns of
+tables; looks may change.
 """
 
 from __future__ import annotations

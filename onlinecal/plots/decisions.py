@@ -1,7 +1,9 @@
 """Pictures of decisions: how much more they cost than predicted, for each loss or each half of the rows.
 
-A function that ends in `_table` computes numbers, and `draw_...` draws what is in such a table, and nothing
-else. Nothing has a state. The columns are those of the files that are written beside pictures.
+A function that ends in `_table` computes numbers, and all measured numbers that `draw_...` draws are in such
+a table. Nothing here has a state; what was drawn before on the same Axes is found by the gid of its dots. The
+columns are those of the files that are written beside pictures. `cli/recalibrating` makes the tables of
+`draw_methods`, whose methods are the keys of METHOD_COLOURS.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.tables.columns import check_labelled_rows
 
 DECISIONS_KIND = "onlinecal-decision-losses"
-"""The gid of the dots of a table, by which a later call recognises them on the same axes."""
+"""The gid of the dots of a table, by which a later call recognises them on the same axes.
+
+It begins with `style.KIND_PREFIX`, by which `style.next_colour` counts all histories."""
 
 
 def decision_costs(

@@ -2,8 +2,10 @@
 
 Groups are of one event. Level sets are of class probabilities: mean forecasts and frequencies of each class.
 
-A function that ends in `_table` or `_numbers` computes numbers, and `draw_...` draws what is in such a table,
-and nothing else. Nothing has a state. The columns are those of the files that are written beside pictures.
+A function that ends in `_table` or `_numbers` computes numbers, and all measured numbers that `draw_...`
+draws are in such a table. Nothing has a state. The columns are those of the files that are written beside
+pictures. In tables the worst rows stand first, since pictures show the first ones. SHOWN_GROUPS and
+SHOWN_LEVEL_SETS limit what is drawn, not the tables.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pictures of a ledger's keys: their certificates, and the frequencies of outcomes after forecasts.
 
-`..._numbers` computes a table of a report, and `draw_...` draws what is in it, and nothing else. Nothing has
-a state. The columns are those of the files that are written beside pictures. How pictures look may change
-freely.
+`..._numbers` computes a table of a report, and all measured numbers that `draw_...` draws are in it. Nothing
+has a state, and the ledger is not opened here. The columns are those of the files that are written beside
+pictures. How pictures look may change freely, the limits below included.
 """
 
 from __future__ import annotations

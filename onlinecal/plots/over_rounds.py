@@ -1,7 +1,9 @@
 """Pictures of histories over their rounds: biases of values, certificates, distances and models' weights.
 
-A function that ends in `_table` computes numbers, and `draw_...` draws what is in such a table, and nothing
-else. Nothing has a state. The columns are those of the files that are written beside pictures.
+A function that ends in `_table` computes numbers, and all measured numbers that `draw_...` draws are in such
+a table. Nothing here has a state; lines that were drawn before on the same Axes are found by their gid. The
+columns are those of the files that are written beside pictures. MOMENTS, MOST_BIAS_VALUES, WIDEST_REACH,
+MOST_WEIGHT_ROWS and RUNNING_BUDGET decide the numbers in tables; JUMP and colours only how they look.
 """
 
 from __future__ import annotations

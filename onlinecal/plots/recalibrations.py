@@ -1,7 +1,9 @@
 """Pictures of recalibrations: the scores of several side by side, and errors against rounds or patches.
 
-Each function draws what is in the table that it gets, whose columns its docstring names, and nothing else.
-Nothing has a state.
+Each function draws the numbers in the table that it gets, whose columns its docstring names. Nothing has a
+state. `cli/recalibrating` makes the tables, and nothing is checked here: methods, verdicts and parts must be
+those of AS_GIVEN (the same word as in `cli/recalibrating/report.py`), VERDICTS and PART_LOOKS. Looks may
+change freely.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Reliability diagrams, and plans that move forecasts to calibrated values, also for several histories.
 
-A function that ends in `_table` computes numbers, and `draw_...` draws what is in such a table, and nothing
-else. Nothing has a state. The columns are those of the files that are written beside pictures.
+A function that ends in `_table` computes numbers, and all measured numbers that `draw_...` draws are in such
+a table. Nothing here has a state; dots that were drawn before on the same Axes are found by their gid. The
+columns are those of the files that are written beside pictures. MOST_DOTS, DEFAULT_BINS and PLAN_CELLS decide
+the rows of tables; the other numbers only how they look.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ DEFAULT_BINS = 20
 """With more distinct forecasts, [0, 1] is divided into this many equal parts, each with a dot."""
 
 RELIABILITY_KIND = "onlinecal-reliability"
+"""The gid of the dots of a history; it begins with `style.KIND_PREFIX`."""
 
 
 def reliability(

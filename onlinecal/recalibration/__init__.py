@@ -1,6 +1,6 @@
 """Batch recalibration: a fixed predictor's probabilities in, better ones out.
 
-Names are loaded when they are first asked for.
+Names are loaded when they are first asked for, and nothing here has a state. The names are public.
 """
 
 from __future__ import annotations

@@ -10,6 +10,10 @@ with level sets, one for each level. They are not changed after the fit, and the
 were fitted, may not change. `rounds_` is a record of errors, a `BoostingRound` each, and no forecast depends
 on it. While a fit goes on, `BoostedRows.odds` holds the log odds after the rounds so far; `boost_log_odds`
 alone writes it, and takes rounds back by putting the odds of the best round there.
+
+ANSWER_SHARE, LONGEST_ANSWER, `away_from_ends` and `grid_level` are used by `predict_proba`, too: a
+change of one changes the forecasts of models that were fitted and pickled before. The other numbers decide
+what is fitted. `fit` checks what it is given before it learns, but features it leaves to the regressor.
 """
 
 from __future__ import annotations

@@ -4,8 +4,13 @@
 the answers that the recalibrator learns from and for all later ones.
 
 `fit` alone writes, on clones of the classifier and the recalibrator that were given, which stay as they were.
-A `RecalibratedPair` never changes. No recalibrator ever sees the answers of a classifier for rows that this
-classifier was fitted on; where the user has fitted it before, that is the user's own care.
+It sets attributes when all has been fitted, so a fit that fails leaves them as they were. A
+`RecalibratedPair` never changes. No recalibrator sees the answers of a classifier for rows that this
+classifier was fitted on, if `cv` is a number. That parts of a splitter do not overlap, and that a frozen
+classifier was fitted on other rows, is the user's own care; nobody checks it.
+
+`Response.reading` is taken once, from the answers that the recalibrator learns from, and kept: later answers
+must be read in the same way. WIDEST_SCORES and MOST_ROUNDED_OFF are part of that.
 """
 
 from __future__ import annotations

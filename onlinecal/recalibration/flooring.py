@@ -2,15 +2,17 @@
 
 `nearest` and `project_rows` find the nearest point of the simplex, and `limited` the nearest one within
 factors of a start. `spread_rest` shares what one probability leaves among the others. `floored` makes every
-probability at least 1/(C (n + 1)). All of them give rows with sum 1 and change no argument but `out`.
+probability at least 1/(C (n + 1)). All of them give rows with sum 1, if `floored` and `limited` are given
+such, and change no argument but `out`. Where there is nothing to do `floored` and `limited` return their
+argument.
 
 Why that floor: n rows cannot tell a probability of 0 from one of 1/n, and an outcome that was given 0 has an
 infinite log loss. An average p over n rows becomes (n p + 1/C)/(n + 1) when one row joins them that has each
 of C classes in equal parts. This keeps the order of the classes and moves a row by at most sqrt(1 - 1/C)/(n +
 1) in l2.
 
-Nothing is kept between calls. The order of the sums is part of the results: a model that was saved must give
-the same bits.
+Nothing is kept between calls. The order of the sums, MOST_NEWTON_STEPS and SIMPLEX_TOLERANCE are part of the
+results: a model that was saved must give the same bits. Arguments are checked by who calls.
 """
 
 from __future__ import annotations

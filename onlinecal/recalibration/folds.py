@@ -1,4 +1,4 @@
-"""Deals rows to folds: no other module decides which rows are held out together.
+"""Deals rows to folds: here is decided which rows go to a fold as one, or one by one.
 
 A row of weight w counts as w equal rows. So rows that are equal, label and all, are merged into one with the
 sum of their weights. Weights and repeated rows make the same map, and so do rows of weight 0 and rows that
@@ -16,8 +16,12 @@ one observation all have its label. If every row of a label comes the same numbe
 number of rows is counted as one. If there are fewer than two sets for each fold, labels are not looked at: a
 set with enough rows is dealt one by one, and a remark says so.
 
+Which fold a set goes to is up to who calls: `Numbering` is a function of theirs. A splitter that a user gives
+to `RecalibratedClassifierCV`, and the split of `onlinecal recalibrate`, deal rows without this module.
+
 Nothing here has a state: which rows share a fold follows from the rows, their order and the seed. A change
-here changes every score of held-out rows, and so what is fitted.
+here changes every score of held-out rows, and so what is fitted. Equal rows are found by keys of 64 bits,
+whose salts are fixed, so that two processes deal alike.
 """
 
 from __future__ import annotations

@@ -3,9 +3,12 @@
 Labels become class numbers, and a row of weight w counts as w equal rows. `fit` checks all it is given before
 it sets any fitted attribute; subclasses only say how to learn from checked rows and how to map them.
 
-What always holds of a recalibrator: parameters stay as they were given; attributes that end in an underscore
-are written by `fit` alone, which makes them anew; and `predict_proba`, `transform` and `predict` change
-nothing. So a fit that is refused or fails leaves a recalibrator as it was before.
+What always holds of a recalibrator: parameters keep their values (`fit` may make a count of numpy one of
+Python); attributes that end in an underscore are written by a fit, or by `load`; and `predict_proba`,
+`transform` and `predict` change nothing. A fit that is refused, fails or is interrupted leaves a recalibrator
+as it was before: `fit` puts its attributes back, so `_learn` sets attributes and changes none in place.
+
+`_fit_checked` is for recalibrators inside of others: its rows were checked outside, and nothing is put back.
 """
 
 from __future__ import annotations
@@ -264,11 +267,17 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         weights = row_weights(sample_weight, len(table), X, "X")
         if (inside := weights > 0.0).sum() < len(table):
             table, labels, weights = table[inside], labels[inside], weights[inside]
-        self._check_parameters()
-        warn_of(label_remarks(table, labels, known, "y"))
-        self._learn(table, labels, weights)
-        self.classes_ = known
-        validate_data(self, X, skip_check_array=True)
+        before = dict(vars(self))
+        try:
+            self._check_parameters()
+            warn_of(label_remarks(table, labels, known, "y"))
+            self._learn(table, labels, weights)
+            self.classes_ = known
+            validate_data(self, X, skip_check_array=True)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
         return self
 
     def _fit_checked(self, table: Floats, labels: Ints, weights: Floats) -> Self:

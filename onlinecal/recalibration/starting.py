@@ -22,8 +22,9 @@ file.
 
 What is drawn at random for a seed s has a stream each: [s, 1] the decision makers that are watched, [s, 2]
 the folds, [s, 3] searches and halves of decision recalibration, [s, 4] the rows that choose the start, [s, 5]
-the rows that decide, [s, 7] the folds that choose a penalty. Equal arguments give equal bits because these,
-the choices below and their order stay as they are.
+the rows that decide, [s, 7] the folds that choose a penalty, where s is 0 for start="dirichlet". Pools of
+rows are drawn from s alone (`lp/statistics.py`). Equal arguments give equal bits because these, the choices
+below and their order stay as they are.
 """
 
 from __future__ import annotations

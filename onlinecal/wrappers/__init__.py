@@ -1,4 +1,7 @@
-"""River wrappers around a classifier or a regressor, loaded when they are first asked for."""
+"""River wrappers around a classifier or a regressor, loaded when they are first asked for.
+
+Nothing here has a state. The names are public: code and pickles of users refer to them.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,13 @@
 """Batches of rows, in river's words: all are forecast at once, and settled one after the other.
 
 A batch is nothing but its rows, one after the other: rounds are opened and settled as they are row by row.
-Only the model, if it can, is asked and taught the whole batch at once, and then before the first row is
-settled. While a batch is gone through, an `Asked` stands in place of the model; it is put back whatever
-happens.
+Only the model, if it knows batches (`learns_many`), is asked and taught the whole batch at once. When labels
+come the order is: all labels are read, and may be refused; the model is asked once more, if some row needs
+it; the model learns the batch; and then the rows are settled one after the other. While a model that knows
+batches is gone round in this way, an `Asked` stands in place of it; it is put back whatever happens.
+
+An `Asked` finds a row by the identity of its dictionary, so `predict_proba_one` and `learn_one` get the
+objects that `rows_of` made, which `Asked` keeps.
 """
 
 from __future__ import annotations

@@ -1,11 +1,16 @@
 """Any river classifier, with probabilities whose distance to calibration is bounded and certified.
 
 Parameters stay as they were; this is what changes. `ExpiringRounds` holds the open round and those that wait,
-counts, and calls the methods with an underscore here, in its order. The plan (`_plan`) holds the strategies:
-`_settle` and `_learn_alone` change them, `predict_proba_one` asks them. The labels (`_labels`) are met in
-`_settle` and `_learn_alone`, and only there, in `note_labels` after the label was met, may another strategy
-become the present one. `_moments.now` is written here alone, before a round is settled, and windows read it.
-`predict_proba_one` repeats `_open` in place, for speed: a change of one is a change of both.
+counts, and calls the methods with an underscore here, in its order. The plan (`_plan`) holds the strategies.
+What labels teach them is written in `_settle` and `_learn_alone`. `predict_proba_one` leaves the ticket of
+the open round in them, and `_take`, `_present`, `_give_up` and `_note_late` pass on what happens to rounds
+that wait. The labels (`_labels`) are met in `_settle` and `_learn_alone`, and only there, in `note_labels`
+after a new label was met, may another strategy become the current one. `_moments.now` is written here alone,
+before a round is settled, and windows read it. `predict_proba_one` repeats `_open` in place, for speed: a
+change of one is a change of both.
+
+What it answers is kept in `tests/corpus` for every strategy, in time and late. Pickles hold all attributes by
+their names, and are for the version that made them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,12 @@
 
 A `Mixture` has two states that belong together, that of `combining` and a projection: `ask` writes the
 tickets of both, `settle` learns in both, and `take` and `present` move both tickets. So a round that waits is
-taken out and put back as one. A report never changes.
+taken out and put back as one. `learn_alone` writes the state of `combining` alone and leaves no ticket there,
+so `CombinedClassifier` puts the open round aside before it. Reports and results never change.
+
+The columns and `CombinedClassifier` play the same rules on the same states, in compiled code and step by
+step. The fields of `Together`, under these names, are saved with a column (`columns/growing.py`).
+`tests/corpus` keeps what columns answer. MOST_MODELS is a limit of what is accepted, and changes no answer.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ early labels, which are all of one kind, would be learnt before the silence of o
 
 What always holds between two calls: `since` never falls from one waiting forecast to the next, so the first
 one is due first. A forecast whose label is kept still waits, but is found by its token or its features no
-longer.
+longer. `Patience.moment_of` refuses a moment that cannot be compared with `after`, and one that lies before
+`now` counts as `now`.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 An atom is a set of rounds with the same membership in all groups. Forecasts come from one forecaster for each
 atom (`AtomForecaster`), or from a table that all groups share (`SharedForecaster`). The wrapper alone calls
 either, in the same way: `ask`, and with the ticket that it returned `settle`, in any order; `learn_alone` for
-a label without its forecast; `note_late` when a forecast begins to wait, and before one that waited is
-settled; and `accounts`, which only reads. A ticket has all that settling needs, and a forecaster does not
-keep it.
+a label without its forecast; `note_late` when more forecasts wait than ever before, and before one that
+waited is settled; and `accounts`, which only reads. A ticket has all that settling needs, and a forecaster
+does not keep it.
 
 `LateRounds` calls the wrapper. For a label it calls `_read`, which may refuse it. A label that settles a
 forecast goes to `_teach`, and then to `_settle`, with that forecast in `_here`. For any other label `_says`
@@ -21,6 +21,9 @@ made. Then it writes `_is_empty`, asks the forecaster and writes `_here`. All el
 What always holds between two calls: a group's certificate is a sum over all forecasters, and over the rounds
 in `_counted`, of which no forecaster was charged. Of a shared table, every group has as many biases as the
 grid has points, whole numbers in units of 1/`scale`.
+
+The order in which cells are tried (`_nearest`), and the comparisons of `_accepts` and of `_refine`'s caller,
+are part of forecasts and of the proofs in docs/theory-tables.md.
 """
 
 from __future__ import annotations

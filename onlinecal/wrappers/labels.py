@@ -1,9 +1,14 @@
 """Which labels there are, which of two counts as outcome 1, and answers over them that sum to 1.
 
-A wrapper has one `Labels`, and is the only one that calls `meet`, once for each label of an outcome. `meet`
-only ever adds: a label that is known stays, and once `pair` is set it stays what it is. `_names`, `_own` and
-`direct_pair` follow from `known`, and are written with it. All other methods read (`named` also remembers
-texts, and that it has warned).
+A wrapper has one `Labels`, and is the only one that calls `meet`: for each new label of an outcome at least.
+`DecisionCalibratedClassifier` also calls it for the labels that it is given as classes, so they count as met.
+`meet` only ever adds: a label that is known stays, and once `pair` is set it stays what it is. `_names`,
+`_own`, `_misleads` and `direct_pair` follow from `known` and `pair`, and are written with them. All other
+methods read (`named` also remembers texts, and that it has warned). Columns have a `Labels` of declared ones
+for each group.
+
+Which of two labels is positive decides what every certificate is of. The order of `known` is that in which
+strategies name labels, and of sums over them. `completed` is part of answers, to the last bit.
 """
 
 from __future__ import annotations

@@ -12,7 +12,10 @@ subclass charges the round that is in its own place, and no other. An answer tha
 round with nothing to settle (`_is_empty`).
 
 For a label the order is: the label is read and may be refused; the model learns; the forecast is taken from
-where it waits, and settled. Whatever is refused, or raised by the model, comes before anything has changed.
+where it waits, and settled. Whatever is refused, or raised by the model, comes before any forecast, count or
+label has changed here; only remarks are noted earlier (`unasked.py`). For a label that no forecast waits for,
+the model is asked before it learns. Where silence has a meaning a label only waits with its forecast, and
+this order is gone through when that is due (`expiry.py`).
 """
 
 from __future__ import annotations
@@ -67,8 +70,8 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
     out to wait (`_take`) and put back (`_present`).
 
     The fields here are written here and in `expiry`; `CalibratedClassifier`, which repeats `_open` in place,
-    writes `_features`, too. A subclass writes two of them: `_is_empty` when it is asked, and `_here`, if it
-    keeps its forecast there, when it is asked and when it settles.
+    writes `_features`, too. A subclass may write two of them: `_is_empty` when it is asked, and `_here`, if
+    it keeps its forecast there, when it is asked and when it settles.
     """
 
     # of the class until they are needed: with more than 30 attributes each instance takes much more room

@@ -1,9 +1,12 @@
 """Maps from a model's probabilities to better ones, without a guarantee: learnt online, or fitted.
 
-`predict_proba_one` only reads (but for `LpCalibratedClassifier`, where it numbers the labels of an answer).
-All learning is in `learn_one`, in this order: the label is checked; the model is asked once more; it learns
-the label; and only then does the map learn, from what the model had said before. So a map learns from answers
-that were made before their labels, and what the model refuses changes nothing here.
+`predict_proba_one` learns nothing. It may make a map that has learnt nothing, for a label that it meets first
+in an answer, and `LpCalibratedClassifier` numbers the labels of an answer. All learning is in `learn_one`, in
+this order: the label is checked; the model is asked once more; it learns the label; and only then does the
+map learn, from what the model had said before. `recalibrate` fits anew from what `learn_one` has kept. So a
+map learns from answers that were made before their labels, and what the model refuses changes nothing here.
+
+PLATT_RATE, CLIP and ALL_OF_IT are part of answers. Pickles hold the kept rounds; there is no other format.
 """
 
 from __future__ import annotations

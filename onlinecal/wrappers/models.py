@@ -1,6 +1,8 @@
 """What can be wrapped: models of river, pipelines that end in one, and whatever can be asked as they are.
 
-Nothing here has a state.
+Nothing here has a state. A model is not asked anything: only its class, its methods and the steps of a
+pipeline are looked at. Constructors of wrappers call these checks; a model that is exchanged later is not
+checked.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 The state is the fitted classifier and the flat array of a `SteeredTable`. The first batch changes the
 classifier alone, and each later one changes both. Asking works on a copy of the array, and changes nothing.
 `fit` makes both anew, in an object of its own, so that a `fit` that is refused leaves all as it was. Pickles
-keep the array as it is, in the layout of `steering.binary` or `steering.vector`.
+keep the array as it is, in the layout of `steering.binary` or `steering.vector`. The order within a batch is
+part of answers: all rows are asked about, the classifier learns, and then the map learns row by row.
 """
 
 from __future__ import annotations

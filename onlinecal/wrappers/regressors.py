@@ -3,8 +3,12 @@
 A round is opened when a forecast is asked for: each forecaster issues a token, and the tokens stand in
 `_here`. The round waits and comes back as `LateRounds` says. Its target settles every token, once
 (`_settle`), or every token is withdrawn (`_give_up`). So at any time each forecaster has the same number of
-open tokens, one for each round that is open or waits. What the model said is kept with them, since it says
-something else once it has learnt.
+open tokens, one for each round that is open or waits. `CalibratedDistribution` keeps with them what the model
+said, since that says something else once it has learnt. Its `_errors` are `_latest` in order: `_note` writes
+both.
+
+`_read` refuses targets outside [low, high], or that are not finite, before anything is charged. A hint is
+half a count more than the share of errors (`_hint`), which is part of answers, as the putting in order is.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Nothing here has a state, and what comes out never changes. What always holds of a `Settling`: `known` never
 decreases, a row is settled once at most, and every row that is settled by silence is one of those that are
 settled. The rows of a `Group` are numbered from 0 in its schedule, and as in the column in `rows` and
-`known`.
+`known`. The order in which rows settle, by `known` and then by time and row, is part of answers. That times
+of forecasts do not decrease, and that all columns are comparable, `tables/times.py` checks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
 """Columns of probabilities and one of outcomes: better probabilities, with a proof, in one call.
 
 Everything here is made for one call: no state is kept from one to the next, and a report never changes. A
-column is read and checked whole before the first row is played. Its rows are then played as a wrapper would
-play them, in the order of their forecasts.
+column is read and checked whole before the first row is played. The rows of each group are then played as a
+wrapper would play them, in the order of their forecasts, and outcomes in the order of `settling.py`.
+
+The fields of `Recalibration` and of `Played`, under these names, are saved with a column
+(`columns/growing.py`). `tests/corpus` keeps what columns and tables answer, to the last bit; certificates of
+several groups are added up in long doubles, so that those of a single group come out as they are.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 Three fields are written here alone: `_missed`, the last label that came for other values than those that were
 asked about, and `_has_warned` and `_has_warned_of_silence`, which turn True once and stay so. `_settled` is
-written by `LateRounds`, as are the counts, which are only read here. Nothing here changes a forecast or a
-certificate. `LateRounds` calls `_refuse_changed_features` and then `_remark_on_miss` before it learns and
-counts a label that no forecast waits for. Texts may be changed freely.
+written by `LateRounds`, which with `expiry.py` writes the counts, too; these are only read here. Nothing here
+changes a forecast or a certificate. In `learn_one` and `observe`, not in `warm_up`, `LateRounds` calls
+`_refuse_changed_features` and then `_remark_on_miss` before it learns and counts a label that no forecast
+waits for. Texts may be changed freely.
 """
 
 from __future__ import annotations

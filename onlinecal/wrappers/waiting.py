@@ -1,8 +1,8 @@
 """Forecasts that wait for their labels: found by their tokens, or by the features that they were made for.
 
 A forecast gets a *place*, a number that no other gets, when it begins to wait (`add`), and loses it when its
-label has come (`remove`) or when it is given up (`take_oldest`). `LateRounds` and its subclasses alone call
-these; `find` and `how_many` only read.
+label has come (`remove`) or when it is given up (`take_oldest`, which `add` calls beyond `most`).
+`LateRounds` and its subclasses alone call these; `find` and `how_many` only read.
 
 What always holds between two calls: `_waiting` has the forecasts in the order in which they began to wait.
 Those without a token are in `_by_features`, too, under the key of their features, the oldest first, unless

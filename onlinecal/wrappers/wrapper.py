@@ -1,4 +1,7 @@
-"""What wrappers around a classifier share."""
+"""What wrappers around a classifier share.
+
+`classifier` is written by the constructor, and by `BatchClassifier` while it goes through a batch.
+"""
 
 from __future__ import annotations
 

@@ -237,3 +237,15 @@ def test_a_floor_costs_the_guarantee_one_row_at_most(given):
         left = decision_calibration_error(bare.predict_proba(table), labels, 2, partition="hard")
         found = decision_calibration_error(answers, labels, 2, partition="hard")
         assert found <= left + np.sqrt(1 - 1 / 4) / 41 + 1e-9
+
+
+def test_a_fit_that_is_refused_while_it_learns_leaves_all_attributes():
+    rng = np.random.default_rng(0)
+    table, labels = rng.dirichlet([1.0, 1.0, 1.0], 60), rng.integers(0, 3, 60)
+    model = LpRecalibrator(random_state=np.int64(3)).fit(table, labels).set_params(estimation="pools")
+    before, answers = dict(vars(model)), model.predict_proba(table)
+    with pytest.raises(ValueError, match="sample_weight must be None with estimation='pools'"):
+        model.fit(table, labels, np.full(60, 2.0))
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert (model.predict_proba(table) == answers).all()

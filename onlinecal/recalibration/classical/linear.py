@@ -7,8 +7,12 @@ sample's second derivatives are the identity, so that it needs few passes.
 With second derivatives the average loss is promised to be within LOSS_GAP of the least one. On one machine
 the same rows give the same bytes; on another one last digits differ, since BLAS and exponentials do.
 
-A map is a few fitted numbers (attributes that end in an underscore), which `fit` alone writes; to map changes
-nothing. `LinearLoss` holds rows for one fit.
+A map is a few fitted numbers (attributes that end in an underscore). A fit writes them, and so does
+`decision/recalibrator.py` for a start that it loads; to map changes nothing. `LinearLoss` holds rows for one
+fit, and nothing writes to it. Tables, labels and weights were checked by who calls `fit` or `_fit_checked`.
+
+ADDED_BEFORE_LOG and the order of sums in `softmax_of_logs` are part of what kept maps answer. PENALTIES,
+PRIOR_ROWS and the other numbers decide what is fitted; `tests/corpus` keeps scores of it, up to a tolerance.
 """
 
 from __future__ import annotations
@@ -238,7 +242,9 @@ class VectorScaling(ProbabilityRecalibrator):
 
 
 PENALTIES = (0.01, 1.0, 100.0, 10_000.0)
-"""Choices for the penalty off the diagonal; the log loss on three folds of the fitted rows decides."""
+"""Choices for the penalty off the diagonal; the log loss on three folds of the fitted rows decides.
+
+They ascend: `starting.py` takes them from the third down."""
 MOST_ITERATIONS = 500
 """Of L-BFGS-B, which finds the numbers of a Dirichlet calibration of more than 20 classes."""
 PULLED_INTERCEPT = 0.1

@@ -2,8 +2,10 @@
 
 Each maps a row by itself. Fitted numbers are those of the least log loss; curves are scikit-learn's.
 
-A map is a few fitted numbers or curves (attributes that end in an underscore), which `fit` alone writes; to
-map changes nothing.
+A map is a few fitted numbers or curves (attributes that end in an underscore). A fit writes them. For a start
+of another recalibrator `starting.py` then sets `floor_` of an isotonic one, and `decision/recalibrator.py`
+sets all of one that it loads. To map changes nothing. Tables, labels and weights were checked by who calls
+`fit` or `_fit_checked`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibr
 from onlinecal.threads import one_thread
 
 ADDED_BEFORE_LOG = 1e-12
-"""Added to probabilities before their logarithm, as scikit-learn does."""
+"""Added to probabilities before their logarithm, as scikit-learn does; part of what kept maps answer."""
 LARGEST_LOG_BETA = 10.0
 """The exponent's logarithm is searched for between minus this and this."""
 LOG_BETA_TOLERANCE = 1e-10

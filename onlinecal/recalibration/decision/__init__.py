@@ -1,1 +1,2 @@
-"""Recalibration for decisions: loss tables, the rounds of the algorithm, and the recalibrator."""
+"""Recalibration for decisions: loss tables, the rounds of the algorithm, and the recalibrator. Nothing here
+has a state."""

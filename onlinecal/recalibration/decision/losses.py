@@ -5,7 +5,7 @@ when the class is c. A family is a stack of tables, (n_losses, K, C). A `LossTab
 and never changes.
 
 Equal seeds give equal tables, so the order in which numbers are drawn may not change. What `write_csv`
-writes, `read_csv` reads.
+writes, `read_csv` reads: it refuses names that would come back as others.
 """
 
 from __future__ import annotations
@@ -160,8 +160,21 @@ class LossTable:
         """Write the table to the file `path`, which is replaced if it exists.
 
         The first line has the names of the classes. Then each action has a line with its name and losses.
-        Raises OSError if the file cannot be written.
+
+        Raises
+        ------
+        ValueError
+            For a name that `read_csv` would not give back: of an action with `#` in front, which makes a
+            comment, or of an action or class with spaces around it.
+        OSError
+            If the file cannot be written.
         """
+        for name in (*self.actions, *self.classes):
+            if name != name.strip() or (name.startswith("#") and name in self.actions):
+                raise ValueError(
+                    "names must have no spaces around them, and those of actions no # in front, for a "
+                    f"file would not give them back, got {name!r}"
+                )
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["action", *self.classes])

@@ -4,9 +4,13 @@
 
 `fit` writes: the rounds (`rounds_`), which with `warm_start` go on from those of the fit before, the start,
 and what was found on held-out rows. `from_arrays` writes the same for a model that is loaded, and nothing
-else writes. `predict_proba` plays the rounds in their order. The names and shapes of `to_arrays` are a saved
-format, with STATE_FORMAT in it. `starting.py` says in which order `_learn` calls what it inherits, and which
-streams of random numbers it draws from.
+else writes. `predict_proba` plays the rounds in their order. The names and shapes of `to_arrays`, and the
+tuples of names below, are a saved format; `tables/keeping.py` puts STATE_FORMAT into the file, and whoever
+changes the format raises that. A loaded model has no fitted rows, so `compress` needs some. `starting.py`
+says in which order `_learn` calls what it inherits, and which streams of random numbers it draws from.
+
+A loaded or pickled model maps to the same bits, so the order of sums in `Round` and in `flooring.py` may not
+change without a new format. N_WATCHED, STEP_LENGTH and MOST_CAUTIOUS_ROUNDS decide what is fitted.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ Z_a = s R_a / ||R_a||, and that the entries of D sum to 1.
 
 A `Round` never changes. A `Descent` is written by `advance` alone, a round at a time: it searches, makes the
 round, and moves the table. A `DescentFold` plays the same on its rows, and replays each round on the rows
-that are held out, which no search ever sees. Equal seeds give equal rounds.
+that are held out, which no search ever sees. Equal seeds give equal rounds: the order in which `rng` is
+asked, for halves and then for a search, and the numbers below decide them. Products over rows are taken in
+the order of `measures/fixed_order.py`, and may not be left to BLAS, whose order depends on the processor.
 """
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
-"""Recalibration inside groups: making groups, patches, starts, and the recalibrator."""
+"""Recalibration inside groups: making groups, patches, starts, and the recalibrator. Nothing here has a
+state."""

@@ -3,7 +3,8 @@
 A `GroupMaker` fixes the groups in `fit`; `transform` finds the members of the same groups in other rows.
 
 `fit` alone writes; `transform` and what is asked of groups later change nothing. The order of `names_` is
-that of the columns of every membership table.
+that of the columns of every membership table, and patches keep groups by their numbers in it: `_cells` may
+not be sorted anew. `fit` comes before `transform`, which `GroupRecalibrator` sees to.
 """
 
 from __future__ import annotations

@@ -21,8 +21,11 @@ forecasts. `validation_error` is entered at the end of a fit, and after that not
 
 What keeps sums while patches are searched for is made for one fit. `fit_moves` tells `RowsByValue` and
 `ValueCells` of every move, in this order, and `_epoch` tells `StepCells`, so that their sums are those of the
-present forecasts. `ValueCells` and `RowsByValue` count rows, so a row of weight w must be given to them w
+present forecasts. `ValueCells` counts rows, so for patches that set a value a row of weight w must be given w
 times, with weight 1 (`copied_rows` in `start.py`).
+
+The order of the fields of PATCH, of MASS, BIAS, SPREAD and ONES, and which of equal cells is patched first,
+are part of pickled models and of what is fitted. LEAST_ODD and MOST_ODD are part of every forecast.
 """
 
 from __future__ import annotations

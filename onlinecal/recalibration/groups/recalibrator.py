@@ -2,8 +2,11 @@
 
 `plan_of` checks the parameters and fills in those that are None; `fit` follows the plan and keeps the result.
 
-Attributes that end in an underscore are written by `fit` alone; `predict` changes nothing. A fitted
-recalibrator is a start, a history of patches, and how many of them are kept, in this order.
+Attributes that end in an underscore are written by `fit` alone; `predict_proba` changes nothing. A fitted
+recalibrator has the groups (`_maker`), how near to 0 and 1 forecasts may be (`_edge`, `_least`, `_limit`), a
+start and a history of patches. A forecast is brought inside the ends, mapped by the start, moved by the
+patches in their order, and kept away from the ends. That order is part of answers; the numbers below decide
+what is fitted.
 """
 
 from __future__ import annotations

@@ -2,7 +2,10 @@
 
 Every choice has to lower the loss of held-out rows by more than chance explains; else nothing is changed.
 
-Nothing here has a state but `StartMap`, which `fit` alone writes. Held-out rows decide, and are never fitted.
+Nothing here has a state but `StartMap`, which `fit` alone writes. While something is chosen, held-out rows
+decide and are not fitted; what was chosen is then fitted to all rows, by who calls. The start is chosen
+first, and the number of patches with it. Candidates are tried in the order of AUTO_STARTS, and of equal ones
+the first is taken.
 """
 
 from __future__ import annotations
@@ -250,8 +253,8 @@ def choose(parts: list[FoldParts], patch: Patch, plan: PatchPlan, edge: float) -
 def fold_parts(rows: EventRows, n_folds: int, seed: int, copied: bool = False) -> list[FoldParts]:
     """For each fold the rows outside of it, and the rows inside, which are held out.
 
-    Of more than MOST_FOLDED_ROWS rows only the first fold is taken. If `copied`, a row of weight w becomes w
-    rows. There are no parts if fewer than two folds have rows.
+    Of more than MOST_FOLDED_GROUP_ROWS rows only the first fold is taken. If `copied`, a row of weight w
+    becomes w rows. There are no parts if fewer than two folds have rows.
     """
     sets = same_rows(rows.p, rows.members, digits=DIGITS)
     if (dealt := dealt_rows(sets, rows.y, rows.weights, n_folds, seed)) is None:

@@ -5,10 +5,12 @@ are merged, the row of the one that moved stays. The groups of M are nodes, whic
 change. They are numbered in the order in which they are made, and the first ones are the bins. There are some
 hundreds of rounds at most in practice, so they are played in plain Python.
 
-A `MovingGroups` is made for one run, and written by `play`, `merge` and what they call. What always holds
-between two rounds: a group that was not merged into another has the sums of the estimates of its parts, its
-key is the level set that its prediction is in, and `places` has it under that key. `LpHistory` and
-`FinalGroups` never change.
+A `MovingGroups` is made for one run, and written by `play`, `merge` and what they call; `run` sets `worst` of
+a group that it gives up to 0. What always holds between two rounds: a group that was not merged into another
+has the sums of the estimates of its parts, its key is the level set that its prediction is in, and `places`
+has it under that key. `LpHistory` and `FinalGroups` never change. Which group moves first (of equal ones the
+first), and the order of the nodes, which each have noise of their own, are part of the result; `tests/corpus`
+keeps scores of it, up to a tolerance.
 """
 
 from __future__ import annotations

@@ -3,10 +3,14 @@
 Counting never changes what `answer` returns; only `fit` replaces the map, as a whole.
 
 Two writers: `keep`, which counts a round, and `fit`, which makes a map of what was counted. `answer` changes
-neither counts nor what the map says of a class; it only gives the map columns for classes that have come
-since the fit. What always holds of a `LevelSetCounts`: at most `capacity` entries; the credit of each is more
-than `paid`; and weights are in a unit that grows, so that only their ratio to `weight` means anything. The
-engine saves counts and map (`engine/keys/lp_lanes.py`).
+no counts; it only gives the map columns for classes that have come since the fit, which then share its floor.
+What always holds of a `LevelSetCounts`: at most `capacity` entries; the credit of each is at least `paid`;
+and weights are in a unit that grows, so that only their ratio to `weight` means anything. The order of
+`entries` is that of the bins.
+
+The engine saves counts and map in forms of its own (`engine/keys/lp_lanes.py`): a field that is added here is
+added there, too. FIRST_FIT, PANES and the factor 24 of the capacity decide when, and of what, maps are
+fitted. Vectors have sum 1, and numbers of classes come without gaps: who calls sees to that.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The recalibrator of tables under the l_p error, in scikit-learn's conventions, and the map that it fits.
 
-Attributes that end in an underscore are written by `fit`; `settings_for` writes those that follow from the
-parameters alone, and `fit_statistics` the rest, for rows that somebody else has counted. `predict_proba`
-changes nothing. `starting.py` says in which order `_learn` calls what it inherits. A `LevelSetMap` never
-changes: its rows of `levels` are the level sets that it knows, each once, and `values` has what becomes of
-each.
+Attributes that end in an underscore are written by `fit`. For rows that somebody else has counted
+(`online.py`), `_settings_for` writes those that follow from the parameters alone, and then `_fit_statistics`
+the rest. `predict_proba` changes nothing. `starting.py` says in which order `_learn` calls what it inherits.
+A `LevelSetMap` never changes: its rows of `levels` are the level sets that it knows, each once, and `values`
+has what becomes of each.
 """
 
 from __future__ import annotations

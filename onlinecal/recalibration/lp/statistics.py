@@ -3,7 +3,8 @@
 `SampleComplexity` says the former, `Statistics` holds the latter. Neither changes once it is made.
 
 Which rows go to which pool is part of the results: another order of draws gives another model for the same
-seed.
+seed. The constants in the formulas are those of the lemmas, and may change only with the proofs. Tables and
+labels were checked by who calls; the public functions check their own arguments.
 """
 
 from __future__ import annotations

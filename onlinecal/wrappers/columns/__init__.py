@@ -1,1 +1,2 @@
-"""Columns of forecasts and outcomes: how they are read, reported, continued and kept."""
+"""Columns of forecasts and outcomes: how they are read, reported, continued and kept. Nothing here has a
+state."""

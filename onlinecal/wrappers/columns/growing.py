@@ -2,7 +2,13 @@
 
 What comes of it is to the last digit what one call with all rows makes. So rows are kept, and are played
 again from the first one on: a million of one column in a few seconds. Forecasts that were given must come
-out as they were, or nothing is taken.
+out as they were, or nothing is taken (`_continued`). So a column goes on only
+where the forecaster still gives the forecasts that it gave.
+
+A result never changes: `observe` and `extend` return another one. Its fields with an underscore are set once,
+by `_with`. A saved file has the arrays of `kept_rows.arrays_of`, the fields of `_played` under their names,
+and `_settings` as JSON. Whoever renames one of these, or changes what it means, raises STATE_FORMAT, by which
+`tables/keeping.py` refuses other files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Rows as plain arrays, and back: what a saved column consists of beside its forecasts."""
+"""Rows as plain arrays, and back: what a saved column consists of beside its forecasts.
+
+The names of the arrays, and of what is JSON in the array "rows", are a saved format: `arrays_of` writes it
+and `rows_of` reads it, and STATE_FORMAT goes up when it changes. Keys and ids are lists in the order of their
+numbers. The file's checksum was tested before, so `rows_of` checks nothing. Nothing here has a state.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Reads a column or a table of probabilities with the outcomes of the same rows."""
+"""Reads a column or a table of probabilities with the outcomes of the same rows.
+
+Here is checked what all that follows relies on: probabilities in [0, 1], rows with sum 1, outcomes that are
+classes, and as many of them as rows. Where an outcome is missing its number stands for nothing: `completed`
+has filled the gap with one that came. A column becomes a table of two classes, of which the second is given
+back. Nothing here has a state; the fields of `Classes` are saved by name with a column.
+"""
 
 from __future__ import annotations
 

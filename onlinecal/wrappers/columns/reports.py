@@ -1,4 +1,9 @@
-"""What forecasts of several rows were worth, and what is proven of them."""
+"""What forecasts of several rows were worth, and what is proven of them.
+
+A report never changes, and its fields are what users read. `reports_of` computes it from rows that were
+played; scores and bounds are of settled rows alone. Nothing here decides a forecast: JITTER, FAR and FAR_OFF
+are about what a text says. `tests/corpus` keeps reports of columns, remarks included.
+"""
 
 from __future__ import annotations
 

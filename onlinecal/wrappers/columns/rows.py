@@ -1,4 +1,11 @@
-"""The rows of a column, as far as they are known: more may follow, and outcomes may be told later."""
+"""The rows of a column, as far as they are known: more may follow, and outcomes may be told later.
+
+`Rows` never change: `told` and `followed_by` return others. All columns have the same length, which who makes
+them has checked (`stream.py` and `combine.py`, by `reading.py`, `settling.py` and `read_ids`). Rows keep
+their places, so that earlier forecasts stay those of the first rows. `settling` and `parts` follow from the
+other fields, and are made once, when they are first asked for. `told` refuses an outcome that an earlier
+forecast would have known: with it that forecast would have been another one.
+"""
 
 from __future__ import annotations
 

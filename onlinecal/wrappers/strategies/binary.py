@@ -1,7 +1,8 @@
 """Two labels: whether the positive one comes is the one event that is forecast.
 
-`settle` writes the projection and the two counters; the counters only grow, and only their sums are shown.
-Once `labels.pair` is known, `events` is fixed for good.
+`settle` writes the projection and the two counters, which only grow; certificates by label are made of both.
+Once `labels.pair` is known, `events` has the positive label alone. A round that was asked before brings its
+own event back (`present`), until it is settled.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import math
 FIRST_HALVED = 96
 """Rounds that the first bucket has at least before it is halved, at slack 1: 8 G^2, where n rounds of a
 bucket are within G sqrt(n) of calibrated, G = 2 sqrt(3 slack). The bound on the Brier score hardly depends on
-it."""
+it, but combined forecasts do."""
 
 
 class SplittingBuckets:

@@ -1,6 +1,7 @@
 """While a single label is known its probability can only be 1.
 
-`settle` counts, and nothing else here is learnt.
+`settle` counts, and nothing else here is learnt. `StrategyPlan.ask_certain` opens its rounds; it is never the
+current strategy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which strategies there are, which settings go with them, and which of them "auto" is.
 
 Nothing here has a state. The numbers in CHOICES and INFORMATIVE decide which strategy plays, so they change
-answers. The order of KINDS decides the last bit of sums.
+answers. The order of KINDS decides the last bit of sums. Names of strategies are in rounds that wait, in
+pickles and in saved columns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One against the rest: a forecaster of two outcomes for each label.
 
 A round writes every projection that it asked, and the steering that all strategies share. What was given may
-differ from what a projection said, which it is told by `give`, before it is settled.
+differ from what a projection said, which it is told by `give`, before it is settled, or in a replay by
+`book`. A label that was not named has its own projection charged by `surprise`.
 """
 
 from __future__ import annotations

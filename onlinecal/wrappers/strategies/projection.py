@@ -8,7 +8,11 @@ What always holds between two calls: `_table` and `_hint` belong to the ticket a
 `learn_alone` there is none), and `tables` has one forecaster for each bucket, by its place. A bucket that was
 halved keeps its place, and settles what was asked of it. The machine writes the table's memory and the state
 together (`steering/binary.py`): so either both have the round, or neither has. The account at the state's
-end, FARTHER and AWAY, is written by `settle`, `book` and `surprise`.
+end, FARTHER and AWAY, is written by `settle`, `book` and `surprise`, in whole parts of 1/PARTS, rounded up.
+
+`replay` leaves what these calls would leave, bit for bit. The state's layout is that of `steering/binary.py`,
+and the account stands behind it; both are in pickles of wrappers. Outcomes are 0 or 1: the strategies see to
+that.
 """
 
 from __future__ import annotations

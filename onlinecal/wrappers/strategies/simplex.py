@@ -1,7 +1,9 @@
 """The probabilities of all labels together, as a vector.
 
 A round is a token of `forecaster`. `_token` is written by `_answer` and `present`, and taken away when the
-round is settled or taken out. `_announced` is what the last answer said.
+round is settled or taken out. `_announced` is what the last answer said; `present` leaves it. `asked` and
+`events` of the base class stay empty here. A round that is given up is withdrawn, so that the forecaster has
+a token open for each round that is open or waits.
 """
 
 from __future__ import annotations

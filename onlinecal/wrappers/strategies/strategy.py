@@ -1,4 +1,10 @@
-"""What a strategy is: which events of a round it forecasts, and how their forecasts become an answer."""
+"""What a strategy is: which events of a round it forecasts, and how their forecasts become an answer.
+
+A wrapper reaches strategies by way of its `StrategyPlan`; `recalibrate_stream` has one for each group, which
+it has replay all rows. A `WaitingRound` has all that settling needs, under the name of its strategy, and is
+in pickles of wrappers. `Settings` never change, but what they refer to does: the wrapper writes `labels` and
+`moments.now`, strategies write the shared `steering`.
+"""
 
 from __future__ import annotations
 
@@ -71,10 +77,10 @@ class Strategy(ABC):
     A round is opened by `ask`; it is settled next, or taken out to wait (`take`) and put back (`present`)
     before it is settled.
 
-    `ask` and `present` write `asked` and `events`, which say what the round that is here forecasts; `settle`
-    reads them. (`Binary` fixes them once two labels are known.) `projections` has all that were ever made, by
-    event. What a stream has taught is in the projections and in `steering`, which the strategies of one
-    wrapper share.
+    `ask` and `present` write `asked` and `events`, as far as a strategy uses them, which say what the round
+    that is here forecasts; `settle` reads them. (`Binary` need not write them in every round.)
+    `projections` has all that were ever made, by event. What a stream has taught is in the projections and in
+    `steering`, which the strategies of one wrapper share.
     """
 
     name: ClassVar[str]

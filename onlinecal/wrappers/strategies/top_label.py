@@ -15,7 +15,9 @@ from onlinecal.wrappers.labels import Label, spread_top
 from onlinecal.wrappers.strategies.strategy import Answer, Strategy
 
 LEAST_ON_TOP = 1.0 + 1e-9
-"""The least probability of the top one of k >= 2 labels, times k: every other label can have less."""
+"""The least probability of the top one of k >= 2 labels, times k: every other label can have less.
+
+It is part of answers."""
 
 
 class TopLabel(Strategy):

@@ -2,7 +2,8 @@
 
 A label gets a number when it is met, and keeps it; the state then has one class more. `ask` leaves a ticket
 in the state and `learn` takes in its label, as `steering/vector.py` says. Tickets that wait are made longer
-when they come back.
+when they come back. The state is in pickles, laid out as `steering/vector.py` has it. Rounds are asked and
+learnt by the strategy of the round that is here; there is one ticket, whichever strategy asked.
 """
 
 from __future__ import annotations

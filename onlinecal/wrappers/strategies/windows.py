@@ -1,4 +1,8 @@
-"""The window of the last rounds: which round is settled now, and the distance that no table counts."""
+"""The window of the last rounds: which round is settled now, and the distance that no table counts.
+
+`Recent` is written by `note`, and `within` drops what has left the window. Amounts are whole numbers, of
+rounds or of parts (`PARTS`), so that a sum from which the oldest are taken away stays exact.
+"""
 
 from __future__ import annotations
 

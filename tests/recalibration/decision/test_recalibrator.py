@@ -258,6 +258,13 @@ def test_bad_parameters_are_named(parameters, message):
         DecisionRecalibrator(**parameters).fit(*source(50 if parameters else 3))
 
 
+@pytest.mark.parametrize("names", [{"actions": ("#no", "yes")}, {"classes": (" well", "ill")}])
+def test_names_that_a_file_would_not_give_back_are_refused(tmp_path, names):
+    with pytest.raises(ValueError, match="a file would not give them back, got"):
+        LossTable([[0.0, 1.0], [1.0, 0.0]], **names).write_csv(tmp_path / "losses.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_loss_tables_decide_tell_and_travel_as_csv(tmp_path):
     clinic = LossTable([[0.2, 0.2, 0.3], [0.0, 1.0, 2.0]], ("treat", "wait"), ("well", "ill", "worse, or so"))
     table, labels = source(200)
