@@ -1,1 +1,4 @@
-"""Adversaries that make their outcomes up, by what they see."""
+"""Adversaries that make their outcomes up, by what they see.
+
+Nothing here has a state.
+"""

@@ -1,1 +1,4 @@
-"""Single games: the players, the compiled loop that plays them, and the measures of a game."""
+"""Single games: the players, the compiled loop that plays them, and the measures of a game.
+
+Nothing here has a state.
+"""

@@ -1,6 +1,6 @@
 """l_p recalibration while a stream runs: counts of level sets in bounded memory, and Algorithm 2 on them.
 
-Counting never changes what `answer` returns; only `fit` replaces the map, as a whole.
+Counting never changes what `answer` returns; only `fit` makes another map, as a whole.
 
 Two writers: `keep`, which counts a round, and `fit`, which makes a map of what was counted. `answer` changes
 no counts; it only gives the map columns for classes that have come since the fit, which then share its floor.

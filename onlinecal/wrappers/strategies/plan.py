@@ -1,4 +1,9 @@
-"""Which strategy forecasts each round of a stream, and what all that have played are bounded by."""
+"""Which strategy forecasts each round of a stream, and what all that have played are bounded by.
+
+`strategies` is in the order of KINDS, in which bounds are added up. Rounds that wait name their strategy, so
+a strategy stays as long as there may be such rounds. Once a strategy has played whose
+distance is a sum over all labels, `parts` has the bounds of all strategies as such sums, for good.
+"""
 
 from __future__ import annotations
 

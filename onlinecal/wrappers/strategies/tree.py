@@ -6,7 +6,8 @@ over its labels, `events`, and its label settles those on the way down to it.
 `asked`, `_halves` and `events` belong together. `_grow` writes all three. `Strategy.present` then writes
 `asked` and `events` once more, with the same values, so `present` calls `_grow` before it. `_answer` or
 `present` comes before every `settle`, so that `asked` is not empty there. `numbers` only grows: `_grow`
-numbers the labels that a round names, and `settle` a label that no round has named.
+numbers the labels that a round names, and `settle` a label that no round has named. The numbers decide which
+nodes there are, so the order in which labels are first named is part of answers (`tests/corpus`).
 """
 
 from __future__ import annotations
