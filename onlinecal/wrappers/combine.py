@@ -44,7 +44,7 @@ from onlinecal.wrappers.columns.growing import Growing, is_empty
 from onlinecal.wrappers.columns.kept_rows import Arrays, check_plain
 from onlinecal.wrappers.columns.reports import OF_ONE, ProvenReport
 from onlinecal.wrappers.columns.rows import NEVER, Missing, Rows, check_missing, read_ids
-from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
+from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_numbers
 from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
 from onlinecal.wrappers.models import check_classifier
 from onlinecal.wrappers.settling import completed, missing_of, read_moments
@@ -634,7 +634,7 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         again it is the same round. The keywords are for the wrapped models. Raises ValueError if one of them
         answers with what are no probabilities by label.
         """
-        answers = [read_answer(model.predict_proba_one(x, **kwargs)) for model in self.classifiers]
+        answers = [read_numbers(model.predict_proba_one(x, **kwargs)) for model in self.classifiers]
         self._open(x)
         names, event, said = self._question(answers)
         self._is_empty = not names
@@ -719,7 +719,7 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
             self._n_surprises += len(names) > 2 or read not in names
 
     def _says(self, x: Any) -> list[Mapping[Label, float]]:
-        return [read_answer(model.predict_proba_one(x)) for model in self.classifiers]
+        return [read_numbers(model.predict_proba_one(x)) for model in self.classifiers]
 
     def _learn_alone(self, said: list[Mapping[Label, float]] | None, read: Label) -> None:
         """Learn to combine, by what the models said."""

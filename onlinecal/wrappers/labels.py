@@ -250,6 +250,20 @@ def read_answer(answer: Any) -> Mapping[Label, float]:
     return answer
 
 
+def read_numbers(answer: Any) -> Mapping[Label, float]:
+    """A model's answer itself; ValueError if it is no mapping, or has what is no number as a probability."""
+    answer = read_answer(answer)
+    for p in answer.values():
+        if type(p) is not float and not isinstance(p, Real):
+            raise no_probability(p)
+    return answer
+
+
+def no_probability(said: Any) -> ValueError:
+    """The error for what a model says in place of a probability."""
+    return ValueError(f"classifier must answer with numbers as probabilities, got {shown(said)}")
+
+
 def checked_label(y: Any, name: str = "y") -> Label:
     """The label of a round; ValueError if it is none, or a share or soft label: no model learns from it."""
     is_share = isinstance(y, (float, np.floating)) and math.isfinite(y) and not float(y).is_integer()

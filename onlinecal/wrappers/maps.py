@@ -37,7 +37,7 @@ from onlinecal.recalibration.lp.statistics import Estimation
 from onlinecal.remarks import LabelWarning, label_remarks, warn_of
 from onlinecal.steering.binary import N_BINS, bin_mean, bin_of, within
 from onlinecal.validation import check_choice, check_count, check_open_unit
-from onlinecal.wrappers.labels import Label, Labels, normalised, over, read_answer, refuse_weight
+from onlinecal.wrappers.labels import Label, Labels, normalised, over, read_numbers, refuse_weight
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
 PLATT_RATE = 0.05
@@ -71,7 +71,7 @@ class MappedClassifier(ClassifierWrapper):
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """The mapped probabilities of the labels known so far; they sum to 1."""
-        answer = read_answer(self.classifier.predict_proba_one(x, **kwargs))
+        answer = read_numbers(self.classifier.predict_proba_one(x, **kwargs))
         known = self._labels.known
         if len(known) > 2:
             answer = self._labels.named(answer)
@@ -91,7 +91,7 @@ class MappedClassifier(ClassifierWrapper):
         """
         refuse_weight(kwargs)
         label = check_label(y, "y")
-        said = read_answer(self.classifier.predict_proba_one(x))
+        said = read_numbers(self.classifier.predict_proba_one(x))
         self.classifier.learn_one(x, y, **kwargs)
         self._labels.meet(label)
         known = self._labels.known
@@ -265,7 +265,7 @@ class Refitted(ClassifierWrapper, Generic[R]):
         """
         refuse_weight(kwargs)
         new = check_label(y, "y")
-        said = read_answer(self.classifier.predict_proba_one(x))
+        said = read_numbers(self.classifier.predict_proba_one(x))
         self.classifier.learn_one(x, y, **kwargs)
         self._labels.meet(new)
         self.n_rounds += 1
@@ -424,7 +424,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
 
         Labels that came after the last fit keep the model's probability; the others share the rest.
         """
-        return self._recalibrated(self._named(read_answer(self.classifier.predict_proba_one(x, **kwargs))))
+        return self._recalibrated(self._named(read_numbers(self.classifier.predict_proba_one(x, **kwargs))))
 
     def gaps(self, losses: ArrayLike | None = None, raw: bool = False) -> Floats:
         """Loss gaps on the newest labels, of the answers made before each was learnt.
@@ -609,7 +609,7 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
 
         Empty while neither the model nor the stream has named a label.
         """
-        answer = self._named(read_answer(self.classifier.predict_proba_one(x, **kwargs)))
+        answer = self._named(read_numbers(self.classifier.predict_proba_one(x, **kwargs)))
         self._meet(answer)
         if not self._columns:
             return answer

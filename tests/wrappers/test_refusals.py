@@ -223,10 +223,20 @@ def lives(model, answer):
         model.learn_one(x, True)
 
 
-@pytest.mark.parametrize("kind", ["CalibratedClassifier", "GroupCalibratedClassifier"])
 @pytest.mark.parametrize("said", [None, "0.5"])
-def test_a_model_whose_probabilities_are_none_is_refused_in_words(kind, said):
+@pytest.mark.parametrize(
+    "wrap",
+    [*WRAPPERS.values(), lambda model: CombinedClassifier([model, Scripted()])],
+    ids=[*WRAPPERS, "two"],
+)
+def test_a_model_whose_probabilities_are_none_is_refused_in_words(wrap, said):
     with pytest.raises(
         ValueError, match=f"classifier must answer with numbers as probabilities, got {said!r}"
     ):
-        lives(WRAPPERS[kind](Scripted()), {False: said, True: said})
+        lives(wrap(Scripted()), {False: said, True: said})
+
+
+def test_probabilities_of_several_labels_that_are_none_are_refused_in_words():
+    model = CalibratedClassifier(Scripted(), classes=["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"classifier must answer with numbers .*, got \{'a': 'much'"):
+        model.predict_proba_one({"answer": {"a": "much", "b": 0.5, "c": 0.1}})

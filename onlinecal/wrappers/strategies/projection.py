@@ -49,6 +49,7 @@ from onlinecal.steering.binary import (
     ticket_length,
 )
 from onlinecal.steering.replaying import COLUMNS, Schedule, Tapes, replayed
+from onlinecal.wrappers.labels import no_probability
 from onlinecal.wrappers.strategies.buckets import SplittingBuckets, new_splitting
 from onlinecal.wrappers.strategies.windows import Recent, WindowMoments
 
@@ -128,7 +129,7 @@ class Projection(Restored):
     def ask(self, raw: float) -> float:
         """Issue a forecast for a model's probability, NaN counts as 1/2; its ticket stays until the next."""
         if type(raw) is not float and not isinstance(raw, Real):
-            raise ValueError(f"classifier must answer with numbers as probabilities, got {raw!r}")
+            raise no_probability(raw)
         if self._has_buckets:
             self._hint = ALONE.hint_of(self._state, raw)
             self._table = self.tables[self._bucket_of(self._hint)]

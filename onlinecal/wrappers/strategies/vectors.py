@@ -17,7 +17,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.restoring import Restored
 from onlinecal.steering import vector
 from onlinecal.steering.replaying import Schedule
-from onlinecal.wrappers.labels import Label, normalised
+from onlinecal.wrappers.labels import Label, no_probability, normalised
 
 
 class SteeredVectors(Restored):
@@ -31,7 +31,12 @@ class SteeredVectors(Restored):
     def ask(self, answer: Mapping[Label, float], names: list[Label]) -> dict[Label, float]:
         """What is made of a model's answer over these labels, with sum 1; its ticket stays until the next."""
         self._meet(names)
-        row = np.fromiter(map(answer.get, self.numbers, repeat(0.0)), np.float64, len(self.numbers))
+        said = map(answer.get, self.numbers, repeat(0.0))
+        try:
+            row = np.fromiter(said, np.float64, len(self.numbers))
+        except (TypeError, ValueError):
+            # to ask of each whether it is a number would take as long as the rest
+            raise no_probability(dict(answer)) from None
         hint = np.empty(len(row))
         vector.hint(self._state, row, hint)
         masses = dict(zip(self.numbers, hint.tolist(), strict=True))
