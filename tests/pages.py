@@ -53,6 +53,10 @@ PICTURES = {
     "wrap-fold-reliability": "results/hard/reliability-fold-forecasts.png",
 }
 """Of `docs/images`, where the command of a page leaves them."""
+OTHER_COLOUR = 64
+"""Of 255: colours that differ by no more may be one, since pictures are kept in few colours."""
+MOST_OTHER_PIXELS = 0.005
+"""The share of pixels that may have another colour: a word of the picture may stand elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +208,15 @@ def assert_pictured(picture: Path, figure: Figure) -> None:
     assert [NUMBER.sub("0", one) for one in found] == [NUMBER.sub("0", one) for one in kept], picture
     numbers, others = (np.array(numbers_in("\n".join(one)))[:, 0] for one in (found, kept))
     np.testing.assert_allclose(numbers, others, rtol=1e-3, err_msg=str(picture))
+
+
+def assert_drawn(picture: Path, drawn_now: Path) -> None:
+    """The picture of a page is the one that a command draws now: hardly a pixel has another colour."""
+    with Image.open(picture) as kept, Image.open(drawn_now) as now:
+        assert kept.size == now.size, picture
+        kept_pixels, pixels = (np.asarray(image.convert("RGB"), np.int64) for image in (kept, now))
+    others = (np.abs(pixels - kept_pixels).max(axis=2) > OTHER_COLOUR).mean()
+    assert others <= MOST_OTHER_PIXELS, (picture, others)
 
 
 def rewritten(page: Path) -> str:

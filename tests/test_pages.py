@@ -31,7 +31,9 @@ from tests.adversaries.play import play_compiled, play_plainly, scripted_game
 from tests.commands import run
 from tests.pages import (
     BLOCK,
+    PICTURES,
     Block,
+    assert_drawn,
     assert_kept,
     assert_near,
     assert_pictured,
@@ -104,7 +106,7 @@ def check(block: Block, names: dict[str, Any], page: Path) -> None:
         text = "".join(f"{one}\n" for _, one in lines)
     if block.output is not None:
         (assert_near if page.stem in TRAINED else assert_shown)(block.output, text)
-    if block.picture is not None:
+    if block.picture is not None and block.language != "sh":
         assert_pictured(page.parent / block.picture, drawn())
         pyplot.close("all")
 
@@ -153,6 +155,9 @@ def test_the_blocks_of_a_page_run_in_an_empty_folder(page, with_shell, monkeypat
             if with_shell or page != "operate" or not any(piece in block.code for piece in AMONG_COMMANDS):
                 check(block, names, PAGES[page])
         AFTER.get(page, lambda names: None)(names)
+        for name, place in PICTURES.items():
+            if Path(place).exists():
+                assert_drawn(ROOT / "docs" / "images" / f"{name}.png", Path(place))
     finally:
         for server in (value for value in names.values() if isinstance(value, subprocess.Popen)):
             server.kill()
