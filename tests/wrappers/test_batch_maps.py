@@ -1,6 +1,7 @@
 """Answers mapped for decisions, or in l_p, by fits now and then: memory, drift, late classes."""
 
 import math
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -47,14 +48,15 @@ def answers(model, table):
 
 
 def test_fits_come_at_doubling_times_go_on_from_each_other_and_close_the_gap():
-    model, first = (DecisionCalibratedClassifier(Told(), n_actions=2, capacity=500) for _ in range(2))
-    rounds = rounds_of(850)
+    settings = {"n_actions": 2, "capacity": 250, "first_fit": 100}
+    model, first = (DecisionCalibratedClassifier(Told(), **settings) for _ in range(2))
+    rounds = rounds_of(425)
     given = learn(model, rounds)
-    assert model.n_fits == 3  # after 200, 400, 800
-    assert given[:200] == [x for x, _ in rounds[:200]]
+    assert model.n_fits == 3  # after 100, 200, 400
+    assert given[:100] == [x for x, _ in rounds[:100]]
     assert all(abs(sum(answer.values()) - 1) < 1e-9 for answer in given)
     assert model.gaps().mean() < 0.4 * model.gaps(raw=True).mean()
-    learn(first, rounds[:200])
+    learn(first, rounds[:100])
     assert model.recalibrator.n_rounds_ > first.recalibrator.n_rounds_
     for mine, theirs in zip(model.recalibrator.rounds_, first.recalibrator.rounds_, strict=False):
         assert np.array_equal(mine.step, theirs.step)
@@ -85,7 +87,8 @@ def test_the_newest_labels_are_answered_before_they_are_learnt():
 
 @pytest.mark.parametrize("memory", ["window", "reservoir"])
 def test_memory_is_bounded_and_repeats_with_the_seed(memory):
-    one, two = (DecisionCalibratedClassifier(Told(), memory=memory, capacity=50, seed=3) for _ in range(2))
+    settings = {"memory": memory, "capacity": 50, "seed": 3, "n_actions": 2}
+    one, two = (DecisionCalibratedClassifier(Told(), **settings) for _ in range(2))
     rounds = rounds_of(500)
     assert learn(one, rounds) == learn(two, rounds)
     assert len(one._kept) < 100
@@ -109,7 +112,7 @@ def test_a_label_that_comes_later_keeps_its_probability_until_the_next_fit():
 def test_a_real_stream_and_a_clinics_own_loss():
     loss = np.array([[[0.0, 1.0], [0.3, 0.1]]])
     model = DecisionCalibratedClassifier(naive_bayes.GaussianNB(), losses=loss, classes=[False, True])
-    learn(model, datasets.Phishing())
+    learn(model, islice(datasets.Phishing(), 500))
     assert model.gaps()[0] < model.gaps(raw=True)[0]
 
 
@@ -127,10 +130,10 @@ def test_on_the_same_rounds_the_map_is_that_of_the_batch(within):
 def test_forgetting_follows_a_change_that_remembering_does_not():
     fresh, labels = stream(4000, 3, 0.0)
     errors = []
-    for options in ({}, {"window": 1600}, {"fading": 0.998}):
+    for options in ({}, {"window": 800}, {"fading": 0.996}):
         model = LpCalibratedClassifier(Told(), n_levels=4, **options)
-        learn(model, rounds_of(5000, 1, 0.6))
-        learn(model, rounds_of(2500, 2, 0.0))
+        learn(model, rounds_of(2500, 1, 0.6))
+        learn(model, rounds_of(1250, 2, 0.0))
         errors.append(lp_calibration_error(answers(model, fresh), labels, 2, n_bins=4))
     assert max(errors[1:]) < 0.5 * errors[0]
 
