@@ -16,6 +16,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property, partial
 from importlib.resources import files
@@ -52,7 +53,10 @@ class PlannedGame:
         own = players.checksum(self.forecaster, self.adversary)
         # the code that plays and measures is part of it, so that results of older code do not count
         code = modules_digest("onlinecal.simulations.sweeps.playing")
-        read = [_contents(path) for path in recorded_files(self.adversary) if path.is_file()]
+        read: list[str] = []
+        # an adversary of one's own has no recorded files before it is loaded, and cannot be played either
+        with suppress(ValueError):
+            read = [_contents(path) for path in recorded_files(self.adversary) if path.is_file()]
         text = json.dumps([*asdict(self).values(), code, *([own] if own else []), *read])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 

@@ -182,6 +182,17 @@ def test_loading_twice_executes_once(tmp_path):
     assert players.load(path).loaded == ["anew"]
 
 
+def test_what_a_file_registered_before_it_failed_is_its_own_once_it_is_mended(tmp_path, monkeypatch):
+    monkeypatch.setattr(players._CATALOGUE, "entries", dict(players._CATALOGUE.entries))
+    path = tmp_path / "mended.py"
+    path.write_text(SIGN.replace("'paper'", "'mended'") + "1 / 0\n")
+    with pytest.raises(ValueError, match="line 3: ZeroDivisionError"):
+        players.load(path)
+    path.write_text(SIGN.replace("'paper'", "'mended'"))
+    players.load(path)
+    assert players.checksum("mended") != 0
+
+
 SIGN = (
     "from onlinecal.simulations.games import players\nplayers.register(players.Family('paper', '', None))\n"
 )
