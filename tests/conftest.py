@@ -82,7 +82,6 @@ def pytest_collection_finish() -> None:
     """
     gc.enable()
     gc.set_threshold(20_000)
-    gc.collect()
     gc.freeze()
 
 

@@ -159,6 +159,7 @@ def environment(folder):
     return {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder)}
 
 
+@pytest.mark.slow
 def test_in_processes_of_joblib_it_is_the_same(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(BEGIN + PARALLEL)

@@ -358,12 +358,39 @@ def refusal(call: Callable[[], Any], kinds: tuple[type[Exception], ...] = (Value
     return ""
 
 
-@pytest.mark.parametrize("name", sorted(functions()))
-def test_every_kind_of_column_gives_the_same_numbers(name):
+READ_OTHERWISE = (
+    "a sequence", "Decimal", "pandas, nullable", "pandas, pyarrow", "pandas, categories", "lists of one",
+    "pyarrow, in parts", "pyarrow, dictionaries", "pyarrow, long decimals", "a stream of Arrow", "duckdb",
+)  # fmt: skip
+"""Kinds that numpy, left to itself, would read in another way or not at all."""
+
+
+def takes_long(name):
+    """Pictures, and the distance of several classes: by default only some kinds are tried with them."""
+    draws = "ax" in inspect.signature(functions()[name]).parameters
+    return draws or name == "multiclass_calibration_distance"
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        *((name, READ_OTHERWISE if takes_long(name) else tuple(KINDS)) for name in sorted(functions())),
+        *(
+            pytest.param(name, tuple(KINDS), marks=pytest.mark.slow)
+            for name in sorted(functions())
+            if takes_long(name)
+        ),
+    ],
+    ids=lambda value: (
+        "all kinds" if value == tuple(KINDS) else "some kinds" if value == READ_OTHERWISE else None
+    ),
+)
+def test_every_kind_of_column_gives_the_same_numbers(name, kinds):
     given = wanted(name)
     right = list(numbers_in(asked(name, given)))
     assert right
-    for kind, convert in KINDS.items():
+    for kind in kinds:
+        convert = KINDS[kind]
         kept = NO_FRAMES | ({"groups"} if kind in CATEGORIES else set())
         columns = {one: column if one in kept else convert(column) for one, column in given.items()}
         assert list(numbers_in(asked(name, columns))) == right, kind

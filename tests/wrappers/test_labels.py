@@ -36,7 +36,7 @@ WRAPPERS = {
     "combined": lambda model: CombinedClassifier([model, model.clone()]),
     "lp": LpCalibratedClassifier,
     # fitted once in a stream of these tests: that is what takes long
-    "decisions": lambda model: DecisionCalibratedClassifier(model, first_fit=400),
+    "decisions": lambda model: DecisionCalibratedClassifier(model, first_fit=200, n_actions=2),
     "platt": PlattScaling,
     "bins": BinnedMean,
     "bins inside": lambda model: CalibratedClassifier(BinnedMean(model)),
@@ -62,9 +62,32 @@ NUMBERS = [*SIDES, (0, 5), (-2.0, 0.0), (Fraction(1, 3), Decimal(2)), (Grade.POO
 PAIRS = [*NUMBERS, ("no", "yes"), tuple(np.array([1, 2], "m8[ns]"))]
 
 
+OF_EACH_KIND = {
+    *map(repr, [(-1, 1), (1, 2), (-1, 0), (0, 5), (Grade.POOR, Grade.GOOD), ("no", "yes"), (1, 2, 3)])
+}
+"""Pairs on either side of 0, above it, below it and wide; numbers of another kind, texts, three labels."""
+
+
 def named(labels):
     """Labels as names of tests show them."""
     return ", ".join(map(str, labels))
+
+
+def each_wrapper_with(*several):
+    """All labels with one wrapper, some of each kind with the others: all read labels by the same code."""
+    return pytest.mark.parametrize(
+        ("wrap", "labels"),
+        [
+            pytest.param(
+                wrap,
+                labels,
+                id=f"{name}-{named(labels)}",
+                marks=() if name == "calibrated" or repr(labels) in OF_EACH_KIND else pytest.mark.slow,
+            )
+            for name, wrap in WRAPPERS.items()
+            for labels in several
+        ],
+    )
 
 
 class Sides(base.Classifier):
@@ -103,7 +126,7 @@ class Shares(base.Classifier):
         return {label: count / here.total() for label, count in here.items()}
 
 
-def drawn(labels, first, count=600):
+def drawn(labels, first, count=300):
     """Features with the chance of the second label, and labels, of which that one comes first."""
     draw = random.Random(1)
     rounds = [({"p": p, "t": t}, labels[draw.random() < p]) for t in range(count) for p in [draw.random()]]
@@ -127,8 +150,7 @@ def errors_of_booleans(wrap, first):
     return total
 
 
-@pytest.mark.parametrize("labels", [*PAIRS, (1, 2, 3), (0, 1, 2)], ids=named)
-@each_wrapper
+@each_wrapper_with(*PAIRS, (1, 2, 3), (0, 1, 2))
 def test_only_labels_that_came_are_named_in_any_order(wrap, labels):
     if wrap is WRAPPERS["combined"] and len(labels) > 2:
         pytest.skip("it is for two labels")
@@ -150,8 +172,7 @@ def test_only_labels_that_came_are_named_in_any_order(wrap, labels):
 
 
 @pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("labels", SIDES, ids=named)
-@each_wrapper
+@each_wrapper_with(*SIDES)
 def test_answers_of_false_and_true_keep_their_skill(wrap, labels, first):
     rounds = drawn(labels, labels[first])
     ours, answer = squared_errors(wrap(Sides()), rounds, labels[1])

@@ -431,7 +431,7 @@ def with_early_outcomes(events, rng):
     return [one for _, one in sorted(places, key=itemgetter(0))]
 
 
-@pytest.mark.parametrize("park", [0, 100_000])
+@pytest.mark.parametrize("park", [pytest.param(0, marks=pytest.mark.slow), 100_000])
 @pytest.mark.parametrize("kills", [1, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_command_that_is_killed_answers_all_and_counts_once(cluster, topics, ledger, tmp_path, kills, park):
     """By id and type every answer is there, as an undisturbed engine gives it, and none is another one."""
