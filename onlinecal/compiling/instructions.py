@@ -15,7 +15,7 @@ from numba.core import cgutils, types
 from numba.cpython.unsafe.numbers import leading_zeros, trailing_zeros
 from numba.extending import intrinsic, overload
 
-from onlinecal.compiling.kernels import kernel_part
+from onlinecal.compiling.kernels import compiled_as, kernel_part
 
 LINE = 8
 """So many numbers of 8 bytes come together from memory."""
@@ -119,23 +119,40 @@ def copy(source: Any, start: int, target: Any, at: int, n: int) -> None:
         target[at + i] = source[start + i]
 
 
-@kernel_part
+def row_of(table: Any, row: int) -> Any:
+    """A row of a table, without a copy. Python's views have no such word."""
+    if isinstance(table, memoryview):
+        bits: Any = table.cast("B")
+        width = table.nbytes // table.itemsize // len(table)
+        return bits.cast(table.format)[row * width : (row + 1) * width]
+    return table[row]
+
+
+@overload(row_of, inline="always")
+def _row_of(table, row):  # type: ignore[no-untyped-def]
+    return lambda table, row: table[row]
+
+
+def to_fetch(table: Any) -> Any:
+    """The numbers of a table one after the other, for `fetch`. The interpreter does nothing."""
+
+
+@overload(to_fetch, inline="always")
+def _to_fetch(table):  # type: ignore[no-untyped-def]
+    return lambda table: _without_owner(table.ravel())
+
+
 def fetch(array: Any, start: int, size: int) -> None:
     """Begin to load numbers of 8 bytes of a flat array, which will be read soon, into the nearest cache.
 
-    Places outside of the array do no harm.
+    Places outside of the array do no harm. The interpreter does nothing.
     """
+
+
+@compiled_as(fetch)
+def _fetch(array: Any, start: int, size: int) -> None:
     for place in range(start, start + size, LINE):
-        _prefetch(array, place)
-
-
-def _prefetch(array: Any, place: int) -> None:
-    """Begin to load the number at a place. The interpreter does nothing."""
-
-
-@overload(_prefetch, inline="always")
-def _compiled_prefetch(array, place):  # type: ignore[no-untyped-def]
-    return lambda array, place: _prefetch_instruction(array, place)
+        _prefetch_instruction(array, place)
 
 
 @intrinsic

@@ -2,12 +2,14 @@
 
 import itertools
 import pickle
+import random
 import threading
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from river import naive_bayes
 
 from onlinecal import (
@@ -19,6 +21,9 @@ from onlinecal import (
 )
 from onlinecal.compiling import beginning
 from onlinecal.compiling.beginning import BEGINNINGS, Beginning, Entry
+from onlinecal.engine import Engine, KeyConfig, Outcome, Query
+from onlinecal.engine.keys import playing
+from tests.engine.scripts import CONFIG, batches, lines_of, script, states_of
 from tests.forecasters.configurations import configs, fresh, hinted_sequences
 from tests.properties import examples
 
@@ -205,6 +210,45 @@ def test_tables(switch, played, at):
         return [(x.probabilities.tobytes(), x.certificate.tobytes(), x.guarantee) for x in results]
 
     check(switch, game, at)
+
+
+ENGINE = replace(CONFIG, default=KeyConfig(window=12, alarm=0.2))
+"""Keys of every kind, those without a kind with a window and alarms."""
+
+
+@settings(max_examples=examples(4), deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 60), shares)
+def test_an_engine(switch, seed, most, at):
+    lines = lines_of(script(seed, 120, keys=12))
+
+    def game():
+        with Engine(config=ENGINE) as engine:
+            answers = [engine.handle_lines(part) for part in batches(random.Random(seed), lines, most)]
+            return answers, states_of(engine), engine._book.reliability.dump()
+
+    check(switch, game, at)
+
+
+def test_an_engine_that_is_interrupted_in_the_middle_of_a_batch_goes_on_from_before_it(switch, monkeypatch):
+    """While a batch is interpreted, an interrupt finds it half done; none of it is in the ledger."""
+    switch.at, switch.calls = 10**9, 0
+    batch = [Query("b", "k", 0.4), Outcome("b", 0), Outcome("a", 1), Query("c", "k", 0.7)]
+
+    def answers(stop):
+        with Engine() as engine:
+            engine.handle([Query("a", "k", 0.3)])
+            if stop:
+                with monkeypatch.context() as patch:
+                    patch.setattr(playing, "take_in", interrupted)
+                    with pytest.raises(KeyboardInterrupt):
+                        engine.handle(batch)
+            return engine.handle(batch), states_of(engine)
+
+    def interrupted(state, ticket, outcome):
+        state[0] = ticket[0] = 7.0
+        raise KeyboardInterrupt
+
+    assert answers(stop=True) == answers(stop=False)
 
 
 def test_an_error_in_the_middle_of_a_round_leaves_everything_as_it_was():

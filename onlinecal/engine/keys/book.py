@@ -35,13 +35,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from onlinecal.compiling import entry_point, without_garbage_collection
+from onlinecal.compiling import without_garbage_collection
 from onlinecal.engine.columns import QUERY, Columns
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.key import RESERVED_ROUNDS, ClassKey, Key, StoredClassKey
 from onlinecal.engine.keys.key_arrays import KeyArrays
 from onlinecal.engine.keys.lanes import ClassForecast
 from onlinecal.engine.keys.playing import (
+    ACCEPTING,
     ASKED,
     DIRTY,
     EXPIRED,
@@ -56,7 +57,6 @@ from onlinecal.engine.keys.playing import (
     WAITING,
     EventTable,
     Steps,
-    accept,
     note_closing,
     note_query,
 )
@@ -120,7 +120,6 @@ class Book:
         self.early = 0
         self.parking = Parking(config.park)
         self._free: list[int] = []
-        self._accept = entry_point(accept)
         self._forget_steps()
 
     def start_watching(self, reliability: bytes | None, number: int) -> None:
@@ -340,7 +339,7 @@ class Book:
         self._make_free(n_asks)
         free = np.array(self._free[: -n_asks - 1 : -1], np.int64)
         changed, progress = np.empty((2, len(table.kinds)), np.int64), np.array([start, number, 0, 0, 0])
-        self._accept(table, self.arrays.state, free, changed, progress)
+        ACCEPTING.accept(table, self.arrays.state, free, changed, progress)
         end, last, taken, dirtied, begun = progress.tolist()
         if taken:
             del self._free[-taken:]

@@ -169,7 +169,7 @@ class KeyArrays(Generic[Key]):
         self._made: dict[KeySettings, int] = {}
         self._progress = np.zeros(5, np.int64)
         self._groups: dict[tuple[int, float], int] = {}
-        self._plays: list[tuple[Any, float]] = []
+        self._plays: list[tuple[type[playing.Playing], float]] = []
         self._group_of = np.zeros(1, np.int64)
         self._new_steering = new_steering()
         self._gather, self._pack, self._measure = (
@@ -286,9 +286,7 @@ class KeyArrays(Generic[Key]):
         group = int(memory[FORMAT]), settings.threshold
         if group not in self._groups:
             self._groups[group] = len(self._plays)
-            rules = machine_of(memory).rules
-            # numba would choose a version by the types of all these arrays, which takes longer than a step
-            self._plays.append((entry_point(playing.playing(rules)), group[1]))
+            self._plays.append((playing.playing(group[0]), group[1]))
         return self._groups[group]
 
     def lanes_of(self, first_lane: int) -> list[int]:
@@ -358,10 +356,10 @@ class KeyArrays(Generic[Key]):
         return key
 
     def _run(self, steps: Steps, group: int) -> None:
-        play, threshold = self._plays[group]
+        lanes, threshold = self._plays[group]
         progress = self._progress
         progress[playing.STEPS_DONE] = 0
-        while how := play(self.state, steps, progress, threshold):
+        while how := lanes.play(self.state, steps, progress, threshold):
             lane = int(progress[playing.WAITING_LANE])
             if how == playing.ALARM:
                 self._raise(lane, int(progress[playing.ALARMED]))

@@ -33,19 +33,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled, inlined, kernel_part
-from onlinecal.compiling.instructions import borrowed, fetch
+from onlinecal.compiling import Address, Entry, inlined, interpreted_first, kernel_part
+from onlinecal.compiling.instructions import borrowed, fetch, row_of, to_fetch
 from onlinecal.engine.columns import QUERY
 from onlinecal.engine.watch.account import FORECAST, HINT, N_STAKES, ask, settle, settle_bets
 from onlinecal.forecasters.binary.cells import MOVED, ROUNDS, SCALE, certificate, report
-from onlinecal.forecasters.binary.compiled import share_charger
-from onlinecal.forecasters.binary.contract import GridModule
+from onlinecal.forecasters.binary.compiled import machine_for, share_charger
 from onlinecal.forecasters.binary.windows import follow, is_ready
 from onlinecal.steering.trust import advise, take_in
 
@@ -240,7 +240,6 @@ def note_closing(fields: Any, clocks: Any, first_lane: int, number: int, time: f
     return note_event(fields, clocks, first_lane, number, time)
 
 
-@compiled
 def accept(table: EventTable, arrays: LaneArrays, free: Ints, changed: Ints, progress: Ints) -> None:
     """Accept events from `progress[NEXT]` on, up to one that is not plain; `free` are entries.
 
@@ -343,8 +342,8 @@ def certificate_of(heap: Any, fields: Any, first_lane: int) -> float:
 def give_back(arrays: Any, first_lane: int, entry: int) -> None:
     """Give back the stakes on a forecast that never gets an outcome: the mean outcome does just that."""
     account, stakes, asked = (
-        arrays.accounts[first_lane],
-        arrays.stakes[entry],
+        row_of(arrays.accounts, first_lane),
+        row_of(arrays.stakes, entry),
         float(arrays.open[entry, NUMBER]),
     )
     p, hint = arrays.forecasts[entry], arrays.hints[entry]
@@ -353,23 +352,67 @@ def give_back(arrays: Any, first_lane: int, entry: int) -> None:
         settle_bets(account, stakes, HINT, hint, hint, asked, 0.0, np.inf)
 
 
-@cache
-def playing(rules: GridModule) -> Callable[[LaneArrays, Steps, Ints, float], int]:
-    """play(arrays, steps, progress, threshold) -> how it ended, for lanes on a machine with these rules.
+class Accepting:
+    """What accepts plain events: an entry point, which is interpreted first."""
 
-    `progress`, of shape (5,), is read and written. A memory without room moves to the end of the heap and
-    becomes twice as long. `threshold` is that of alarms, inf for none.
+    accept: ClassVar[Callable[[EventTable, LaneArrays, Ints, Ints, Ints], None]]
+
+
+INTS, INT_TABLE = types.int64[::1], types.int64[:, ::1]
+FLOATS, FLOAT_TABLE, SMALL_FLOAT_TABLE = types.float64[::1], types.float64[:, ::1], types.float32[:, ::1]
+LANE_TYPES = types.NamedTuple(
+    (
+        INTS, INT_TABLE, FLOAT_TABLE, FLOAT_TABLE, FLOATS, INT_TABLE, FLOATS, FLOATS, FLOATS, FLOATS,
+        FLOAT_TABLE, SMALL_FLOAT_TABLE,
+    ),
+    LaneArrays,
+)  # fmt: skip
+STEP_TYPES = types.NamedTuple((INTS, FLOATS, FLOATS, INTS), Steps)
+EVENT_TYPES = types.NamedTuple(
+    (types.int8[::1], types.boolean[::1], FLOATS, INTS, INTS, INTS, INTS, INTS, INTS, INTS), EventTable
+)
+ACCEPTING = interpreted_first(
+    Accepting,
+    Address(__name__, "ACCEPTING"),
+    accept=Entry(
+        accept,
+        0,
+        (EVENT_TYPES, LANE_TYPES, INTS, INT_TABLE, INTS),
+        seconds=4e-6,
+        compiling=1.0,
+        rows=lambda table, arrays, free, changed, progress: len(table.kinds) - int(progress[NEXT]),
+    ),
+)
+
+
+class Playing:
+    """The steps of lanes on one machine: an entry point, which is interpreted first.
+
+    play(arrays, steps, progress, threshold) -> how it ended. `progress`, of shape (5,), is read and written.
+    A memory without room moves to the end of the heap and becomes twice as long. `threshold` is that of
+    alarms, inf for none.
     """
+
+    play: ClassVar[Callable[[LaneArrays, Steps, Ints, float], int]]
+
+
+STEP_SECONDS, COMPILING_SECONDS = 3e-4, 10.0
+"""Seconds that the interpreter takes for a step, and that it takes to compile all steps."""
+
+
+@cache
+def playing(form: int) -> type[Playing]:
+    """The entry point for lanes on the machine of a FORMAT."""
+    rules = machine_for(form).rules
     propose, charge, has_room, bears = rules.propose, rules.charge, rules.has_room, rules.bears
     in_units, note_late, takes_shares = rules.in_units, rules.note_late, rules.takes_shares
     charge_share = share_charger(rules)
 
-    @compiled
     def play(arrays: LaneArrays, steps: Steps, progress: Ints, threshold: float) -> int:
         heap, fields, opened = arrays.heap, arrays.fields, arrays.open
         steering, accounts, stakes = arrays.steering, arrays.accounts, arrays.stakes
         bets = threshold < np.inf
-        learnt, sums = borrowed(steering.ravel()), borrowed(accounts.ravel())
+        learnt, sums = to_fetch(steering), to_fetch(accounts)
         for i in range(progress[STEPS_DONE], len(steps.entries)):
             progress[STEPS_DONE] = i
             if i + FETCHED_AHEAD < len(steps.entries):
@@ -406,7 +449,7 @@ def playing(rules: GridModule) -> Callable[[LaneArrays, Steps, Ints, float], int
                 guide = hint if hint == hint else -1.0
                 opened[entry, HINTED] = int(guide >= 0.0 and row >= 0)
                 if opened[entry, HINTED] != 0:
-                    steered = advise(steering[row], arrays.tickets[entry], hint)
+                    steered = advise(row_of(steering, row), row_of(arrays.tickets, entry), hint)
                     # only a forged state can lead beyond [0, 1] or to NaN
                     guide = steered if 0.0 <= steered <= 1.0 else hint
                 lower, step = propose(memory, guide)
@@ -417,7 +460,7 @@ def playing(rules: GridModule) -> Callable[[LaneArrays, Steps, Ints, float], int
                 for j in range(N_STAKES):
                     stakes[entry, j] = 0.0
                 if bets:
-                    ask(accounts[first_lane], stakes[entry], forecast, hint, threshold)
+                    ask(row_of(accounts, first_lane), row_of(stakes, entry), forecast, hint, threshold)
                 continue
             lane = opened[entry, MADE_BY]
             progress[WAITING_LANE] = lane
@@ -449,7 +492,7 @@ def playing(rules: GridModule) -> Callable[[LaneArrays, Steps, Ints, float], int
                 if not is_ready(table, memory, memory[ROUNDS], now):
                     return NO_WINDOW
             if opened[entry, HINTED] != 0:
-                take_in(steering[row], arrays.tickets[entry], outcome)
+                take_in(row_of(steering, row), row_of(arrays.tickets, entry), outcome)
             lower, step = in_units(memory, opened[entry, CELL_LOWER], opened[entry, CELL_WIDTH])
             if whole:
                 charge(
@@ -465,8 +508,9 @@ def playing(rules: GridModule) -> Callable[[LaneArrays, Steps, Ints, float], int
             fields[first_lane, SETTLED] = now
             progress[LONGEST] = max(progress[LONGEST], memory[ROUNDS])
             progress[ALARMED] = settle(
-                accounts[first_lane], stakes[entry], arrays.forecasts[entry], arrays.hints[entry], outcome,
-                float(opened[entry, NUMBER]), float(steps.numbers[i]), threshold,
+                row_of(accounts, first_lane), row_of(stakes, entry), arrays.forecasts[entry],
+                arrays.hints[entry], outcome, float(opened[entry, NUMBER]), float(steps.numbers[i]),
+                threshold,
             )  # fmt: skip
             if progress[ALARMED] != 0:
                 progress[STEPS_DONE], progress[WAITING_LANE] = i + 1, first_lane
@@ -474,4 +518,18 @@ def playing(rules: GridModule) -> Callable[[LaneArrays, Steps, Ints, float], int
         progress[STEPS_DONE] = len(steps.entries)
         return DONE
 
-    return play
+    def rows(arrays: LaneArrays, steps: Steps, progress: Ints, threshold: float) -> int:
+        return len(steps.entries) - int(progress[STEPS_DONE])
+
+    return interpreted_first(
+        Playing,
+        Address(__name__, "playing", (form,)),
+        play=Entry(
+            play,
+            0,
+            (LANE_TYPES, STEP_TYPES, INTS, types.float64),
+            seconds=STEP_SECONDS,
+            compiling=COMPILING_SECONDS,
+            rows=rows,
+        ),
+    )

@@ -8,8 +8,8 @@ BINS and the order of the axes are part of STATE_FORMAT.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from onlinecal.arrays import Floats
-from onlinecal.compiling import compiled
+from onlinecal.compiling import Address, Entry, interpreted_first
 from onlinecal.engine.keys.lanes import ClassForecast, class_shares
 from onlinecal.engine.watch.key_watch import likeliest
 
@@ -27,7 +27,6 @@ EVENTS, LIKELIEST = 0, 1
 counts."""
 
 
-@compiled
 def count(sums: Floats, forecasts: Floats, outcomes: Floats) -> None:
     """Add rounds, of shape (n,), to the sums of bins, (BINS, 4); a forecast that is NaN is left out.
 
@@ -41,6 +40,25 @@ def count(sums: Floats, forecasts: Floats, outcomes: Floats) -> None:
             sums[place, 1] += p
             sums[place, 2] += y
             sums[place, 3] += (p - 0.5) * (p - y)
+
+
+class Counting:
+    """What is counted of settled rounds: an entry point, which is interpreted first."""
+
+    count: ClassVar[Callable[[Floats, Floats, Floats], None]]
+
+
+COUNTING = interpreted_first(
+    Counting,
+    Address(__name__, "COUNTING"),
+    count=Entry(
+        count,
+        0,
+        seconds=2e-6,
+        compiling=1.0,
+        rows=lambda sums, forecasts, outcomes: len(outcomes),
+    ),
+)
 
 
 class Bin(Struct, frozen=True):
@@ -94,13 +112,15 @@ class Reliability:
                 class_shares(y).get(label or "", 0.0)
                 for (label, _), (_, y) in zip(likely, settled, strict=True)
             ]
-            count(self._sums[LIKELIEST, side], np.array([p for _, p in likely]), np.array(came, np.float64))
+            COUNTING.count(
+                self._sums[LIKELIEST, side], np.array([p for _, p in likely]), np.array(came, np.float64)
+            )
             self.is_written = False
 
     def add_events(self, forecasts: Floats, hints: Floats, outcomes: Floats) -> None:
         """Count rounds with outcomes in [0, 1], (n,); a hint is NaN where there was none."""
         for side, probabilities in enumerate((forecasts, hints)):
-            count(self._sums[EVENTS, side], probabilities, outcomes)
+            COUNTING.count(self._sums[EVENTS, side], probabilities, outcomes)
         self.is_written = False
 
     def side(self, side: int) -> Side:

@@ -15,6 +15,8 @@ from tests.properties import examples
 from tests.recalibration.groups.reference import grid, tables, value_patches
 
 ALPHAS = [1.0, 0.7, 0.5, 0.3, 0.1, 0.03, 0.01]
+TIELESS_ALPHAS = [alpha - 1e-9 * math.pi for alpha in (0.3, 0.1, 0.03, 0.01)]
+"""Violations of few rows are fractions, and none of these is one: a last bit decides nothing."""
 FINE_ALPHAS = [0.5, 0.1, 0.03, 0.01, 0.001]
 
 
@@ -50,7 +52,7 @@ def test_value_patches_keep_every_promise(table, alpha, extra):
 
 
 @settings(deadline=None, max_examples=examples(150))
-@given(tables(), st.sampled_from([0.3, 0.1, 0.03, 0.01]), st.sampled_from(["value", "unrounded"]))
+@given(tables(), st.sampled_from(TIELESS_ALPHAS), st.sampled_from(["value", "unrounded"]))
 def test_value_patches_are_those_of_the_plain_algorithm(table, alpha, patch):
     model, after = patched(table, alpha, patch)
     expected, story = value_patches(*table, alpha, model.n_levels_ or None)
