@@ -216,7 +216,7 @@ ENGINE = replace(CONFIG, default=KeyConfig(window=12, alarm=0.2))
 """Keys of every kind, those without a kind with a window and alarms."""
 
 
-@settings(max_examples=examples(4), deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 60), shares)
 def test_an_engine(switch, seed, most, at):
     lines = lines_of(script(seed, 120, keys=12))

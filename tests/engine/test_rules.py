@@ -208,11 +208,11 @@ def test_a_turn_of_a_key_answers_by_the_rules():
 def test_a_key_that_is_full_takes_no_query_and_every_outcome(monkeypatch, many):
     monkeypatch.setattr(key, "MOST_OPEN", key.ALWAYS_OPEN)
     monkeypatch.setattr(playing, "MOST_OPEN", key.ALWAYS_OPEN)
+    # constants of compiled code are those of its first call
+    monkeypatch.setattr(playing.ACCEPTING, "accept", playing.accept)
     asked = [Query(f"q{i}", "k") for i in range(key.ALWAYS_OPEN)]
     rest = [Query("one more", "k"), Outcome("q1", 1), Query("and now", "k"), Query("too many", "k")]
     with Engine() as engine:
-        # constants of compiled code are those of its first call
-        engine._book._accept = getattr(playing.accept, "py_func", playing.accept)
         events = [*asked, *rest]
         answers = engine.handle(events) if many else [engine.handle([event])[0] for event in events]
     assert list(map(kind_of, answers[len(asked) :])) == ["full", "Settled", "Forecast", "full"]
