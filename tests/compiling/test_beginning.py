@@ -222,9 +222,9 @@ def test_an_engine(switch, seed, most, at):
     lines = lines_of(script(seed, 120, keys=12))
 
     def game():
-        with Engine(config=ENGINE) as engine:
+        with Engine(config=ENGINE, hot_keys=3, states_behind=40) as engine:
             answers = [engine.handle_lines(part) for part in batches(random.Random(seed), lines, most)]
-            return answers, states_of(engine), engine._book.reliability.dump()
+            return answers, engine.total(), states_of(engine), engine._book.reliability.dump()
 
     check(switch, game, at)
 

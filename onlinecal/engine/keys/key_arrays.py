@@ -18,17 +18,18 @@ ahead. What is saved is in `storing.py`. Like the book, the arrays have no lock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import inf, nan
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled, entry_point
+from onlinecal.compiling import Address, Entry, interpreted_first
 from onlinecal.elementary import in_turn
 from onlinecal.engine.columns import none_for_nan
 from onlinecal.engine.keys import playing
@@ -38,9 +39,14 @@ from onlinecal.engine.keys.playing import (
     CELL_LOWER,
     CELL_WIDTH,
     EXPIRED,
+    FLOAT_TABLE,
+    FLOATS,
     HINTED,
+    INT_TABLE,
+    INTS,
     KEY,
     LANE_FIELDS,
+    LANE_TYPES,
     LATE,
     LATEST_OPEN,
     LENGTH,
@@ -65,11 +71,9 @@ from onlinecal.engine.keys.playing import (
     memory_of,
 )
 from onlinecal.engine.keys.storing import (
+    STORING,
     StoredBinaryKey,
     WordReader,
-    gather,
-    most_words,
-    pack,
     read_lanes,
     with_checksum,
 )
@@ -101,7 +105,6 @@ OPEN_ARRAYS = "open", "forecasts", "certificates", "hints", "times", "tickets", 
 """The arrays that have a row for each open forecast."""
 
 
-@compiled
 def move_all(old: Ints, heap: Ints, fields: Ints, start: int, length: int, at: int) -> int:
     """Copy the memories, or the windows, of all lanes to another heap, one behind the other from `at` on.
 
@@ -116,11 +119,48 @@ def move_all(old: Ints, heap: Ints, fields: Ints, start: int, length: int, at: i
     return at
 
 
-@compiled
 def certify(arrays: LaneArrays, which: Ints, out: Floats) -> None:
     """The certificates of keys, given by their first lanes."""
     for k in range(len(which)):
         out[k] = certificate_of(arrays.heap, arrays.fields, which[k])
+
+
+class ManyKeys:
+    """What is done for many keys in one call: entry points, which are interpreted first."""
+
+    move_all: ClassVar[Callable[[Ints, Ints, Ints, int, int, int], int]]
+    certify: ClassVar[Callable[[LaneArrays, Ints, Floats], None]]
+    fill_in_figures: ClassVar[Callable[[Floats, Ints, Floats], None]]
+
+
+ARRAYS = interpreted_first(
+    ManyKeys,
+    Address(__name__, "ARRAYS"),
+    move_all=Entry(
+        move_all,
+        0,
+        (INTS, INTS, INT_TABLE, types.int64, types.int64, types.int64),
+        seconds=1e-7,
+        compiling=1.0,
+        rows=lambda old, *_: len(old),
+    ),
+    certify=Entry(
+        certify,
+        0,
+        (LANE_TYPES, INTS, FLOATS),
+        seconds=2e-6,
+        compiling=1.0,
+        rows=lambda arrays, which, out: len(which),
+    ),
+    fill_in_figures=Entry(
+        fill_in_figures,
+        0,
+        (FLOAT_TABLE, INTS, FLOAT_TABLE),
+        seconds=3e-5,
+        compiling=1.0,
+        rows=lambda accounts, which, out: len(which),
+    ),
+)
 
 
 class Owner(Protocol):
@@ -172,12 +212,6 @@ class KeyArrays(Generic[Key]):
         self._plays: list[tuple[type[playing.Playing], float]] = []
         self._group_of = np.zeros(1, np.int64)
         self._new_steering = new_steering()
-        self._gather, self._pack, self._measure = (
-            entry_point(gather),
-            entry_point(pack),
-            entry_point(most_words),
-        )
-        self._certify, self._fill_in_figures = entry_point(certify), entry_point(fill_in_figures)
 
     # -- room
 
@@ -214,8 +248,8 @@ class KeyArrays(Generic[Key]):
         fields[self._free, LENGTH] = fields[self._free, WINDOW_LENGTH] = 0
         used = int(fields[:, LENGTH].sum() + fields[:, WINDOW_LENGTH].sum())
         heap = np.zeros(2 * (used + more) + SMALLEST * SMALLEST, np.int64)
-        end = move_all(old, heap, fields, START, LENGTH, 0)
-        self._progress[playing.HEAP_USED] = move_all(old, heap, fields, WINDOW, WINDOW_LENGTH, end)
+        end = ARRAYS.move_all(old, heap, fields, START, LENGTH, 0)
+        self._progress[playing.HEAP_USED] = ARRAYS.move_all(old, heap, fields, WINDOW, WINDOW_LENGTH, end)
         self.state = self.state._replace(heap=heap)
 
     def _put(self, start: int, length: int, lane: int, array: Ints, room: int) -> None:
@@ -430,15 +464,15 @@ class KeyArrays(Generic[Key]):
         """The states of keys with the same settings; `ids` are those of open forecasts, by entry."""
         first_lanes = np.array([key.first_lane for key in keys], np.int64)
         expired, waiting = self.state.fields[first_lanes][:, [EXPIRED, WAITING]].T
-        words = np.empty(self._measure(self.state, first_lanes), np.int64)
+        words = np.empty(STORING.most_words(self.state, first_lanes), np.int64)
         ends, open_ends = np.empty((2, len(keys)), np.int64)
         entries = np.empty(waiting.sum(), np.int64)
         betting = keys[0].settings.threshold < inf
-        self._gather(self.state, first_lanes, betting, words, ends, entries, open_ends)
+        STORING.gather(self.state, first_lanes, betting, words, ends, entries, open_ends)
         clocks = none_for_nan(self.state.clocks[first_lanes].tolist())
         heads = clocks, expired.tolist(), np.diff(ends, prepend=0).tolist()
         out = np.empty(9 * int(ends[-1]) + len(keys), np.uint8)
-        self._pack(words, ends, out)
+        STORING.pack(words, ends, out)
         spans, open_spans = pairwise([0, *ends.tolist()]), pairwise([0, *open_ends.tolist()])
         data, of_open, dumped = out.data, entries.tolist(), []
         for *head, length, (start, end), (first, last) in zip(*heads, spans, open_spans, strict=True):
@@ -463,14 +497,14 @@ class KeyArrays(Generic[Key]):
         rows = np.empty((len(keys), N_FIGURES))
         counts, *bounds = self._bounds(keys[0].settings, first_lanes)
         rows[:, BOUNDS : BOUNDS + 5] = np.column_stack([*counts, *bounds])
-        self._fill_in_figures(self.state.accounts, first_lanes, rows)
+        ARRAYS.fill_in_figures(self.state.accounts, first_lanes, rows)
         return rows
 
     def _bounds(self, settings: KeySettings, first_lanes: Ints) -> tuple[Ints, Floats, Floats]:
         """Of keys: rounds, open and expired forecasts, (3, n); certificates; guarantees."""
         counts = self.state.fields[first_lanes][:, [SETTLED, WAITING, EXPIRED]].T
         certificates, guarantees = np.empty(len(first_lanes)), np.zeros(len(first_lanes))
-        self._certify(self.state, first_lanes, certificates)
+        ARRAYS.certify(self.state, first_lanes, certificates)
         # of each key the first lane, then its second one where there is one, and so on
         lanes, owners = first_lanes, np.arange(len(first_lanes))
         while len(lanes):

@@ -23,21 +23,25 @@ one more for each key (`KeyArrays.dump`). `unpack` does check, since its bytes c
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
 from msgspec import Struct
+from numba import types
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Bytes, Floats, Ints
-from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling import Address, Entry, interpreted_first, kernel_part
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.engine.keys.playing import (
     AFTER,
     CELL_LOWER,
     CELL_WIDTH,
     HINTED,
+    INTS,
+    LANE_TYPES,
     LATE,
     LENGTH,
     MADE_BY,
@@ -97,7 +101,6 @@ def turned(bits: int) -> int:
     return word
 
 
-@compiled
 def most_words(arrays: LaneArrays, which: Ints) -> int:
     """How many words these keys take at most; they are given by their first lanes."""
     fields, words = arrays.fields, 0
@@ -161,7 +164,6 @@ def gather_open(arrays: Any, bits: Any, first_lane: int, entry: int, betting: bo
     return at
 
 
-@compiled
 def gather(
     arrays: LaneArrays, which: Ints, betting: bool, out: Ints, ends: Ints, entries: Ints, open_ends: Ints
 ) -> None:
@@ -200,7 +202,6 @@ def gather(
         ends[k], open_ends[k] = at, n_open
 
 
-@compiled
 def pack(words: Ints, ends: Ints, out: Bytes) -> None:
     """Pack the words of each key into few bytes; `ends`, of its words, become the ends of its bytes."""
     words, out, at, first = borrowed(words), borrowed(out), 0, 0
@@ -222,7 +223,6 @@ def pack(words: Ints, ends: Ints, out: Bytes) -> None:
         first, ends[k] = last, at
 
 
-@compiled
 def unpack(data: Bytes, words: Ints) -> bool:
     """Fill `words` from packed bytes; returns whether there are exactly so many."""
     at, end = 0, len(data)
@@ -245,6 +245,35 @@ def unpack(data: Bytes, words: Ints) -> bool:
     return at == end
 
 
+class Storing:
+    """The functions above, as entry points that are interpreted first."""
+
+    most_words: ClassVar[Callable[[LaneArrays, Ints], int]]
+    gather: ClassVar[Callable[[LaneArrays, Ints, bool, Ints, Ints, Ints, Ints], None]]
+    pack: ClassVar[Callable[[Ints, Ints, Bytes], None]]
+    unpack: ClassVar[Callable[[Bytes, Ints], bool]]
+
+
+STORING = interpreted_first(
+    Storing,
+    Address(__name__, "STORING"),
+    most_words=Entry(most_words, 0, (LANE_TYPES, INTS), seconds=1e-5, rows=lambda arrays, which: len(which)),
+    gather=Entry(
+        gather,
+        0,
+        (LANE_TYPES, INTS, types.boolean, INTS, INTS, INTS, INTS),
+        seconds=3e-3,
+        rows=lambda arrays, which, *_: len(which),
+        views=False,
+    ),
+    pack=Entry(
+        pack, 0, (INTS, INTS, types.uint8[::1]), seconds=3e-6, rows=lambda words, *_: len(words), views=False
+    ),
+    unpack=Entry(unpack, 0, seconds=3e-6, rows=lambda data, words: len(words), views=False),
+)
+"""The interpreter takes some milliseconds for the state of a key."""
+
+
 class WordReader:
     """The words of a state, read one after the other; ValueError where there are no more."""
 
@@ -252,7 +281,7 @@ class WordReader:
         # two words take a byte at least
         require(0 <= stored.length <= 2 * len(stored.words), "its length")
         self._words, self._at = np.empty(stored.length, np.int64), 0
-        require(unpack(np.frombuffer(stored.words, np.uint8), self._words), "its length")
+        require(STORING.unpack(np.frombuffer(stored.words, np.uint8), self._words), "its length")
 
     def _take(self, number: int) -> Ints:
         start, self._at = self._at, self._at + number

@@ -26,6 +26,7 @@ from onlinecal.alarms.escrow import BETS_MADE, N_BETS, evidence, pay, stake, str
 from onlinecal.alarms.worth import unrounded, worth_of
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, uncounted
+from onlinecal.compiling.instructions import row_of
 from onlinecal.elementary import logarithm
 from onlinecal.measures.scores import LEAST_PROBABILITY
 
@@ -146,14 +147,13 @@ make_bets, pay_bets = compiled(ask), compiled(settle_bets)
 """`ask` and `settle_bets`, for those who call them from Python."""
 
 
-@compiled
 def fill_in_figures(accounts: Floats, which: Ints, out: Floats) -> None:
     """The figures of keys behind the first five, from their accounts, of which `which` says the rows.
 
     They come to the same bits as those that `key_watch.watched_by` makes means of.
     """
     for k in range(len(which)):
-        account, row = accounts[which[k]], out[k]
+        account, row = row_of(accounts, which[k]), row_of(out, k)
         row[SCORES - 2], row[SCORES - 1] = account[ALARMS], account[ALARMS + PER_ALARM]
         row[LAST_ALARM] = 0.0
         for side in range(2):

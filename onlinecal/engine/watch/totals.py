@@ -17,16 +17,17 @@ Nothing here is saved: a new engine counts anew, so everything may change freely
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush, nlargest
 from itertools import chain, islice
 from operator import itemgetter
+from typing import ClassVar
 
 import numpy as np
 from msgspec.structs import astuple
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled
+from onlinecal.compiling import Address, Entry, interpreted_first
 from onlinecal.engine.keys.key import ClassKey, Key
 from onlinecal.engine.keys.playing import NUMBER, OLDEST_OPEN
 from onlinecal.engine.watch.account import (
@@ -49,7 +50,6 @@ HALF_UNIT = 2.0**30
 """Sums are in units of 2^-60, which are counted in two steps."""
 
 
-@compiled
 def add_parts(rows: Floats, parts: Ints) -> None:
     """Add floats >= 0, by columns, to `parts`, (columns, 3): ones, and units of 2^-30 and of 2^-60."""
     for row in range(len(rows)):
@@ -62,6 +62,19 @@ def add_parts(rows: Floats, parts: Ints) -> None:
             parts[column, 2] += int((halves - int(halves)) * HALF_UNIT)
 
 
+class Adding:
+    """What adds figures up: an entry point, which is interpreted first."""
+
+    add_parts: ClassVar[Callable[[Floats, Ints], None]]
+
+
+ADDING = interpreted_first(
+    Adding,
+    Address(__name__, "ADDING"),
+    add_parts=Entry(add_parts, 0, seconds=2e-5, compiling=1.0, rows=lambda rows, parts: len(rows)),
+)
+
+
 class ExactSums:
     """Sums of the figures of keys, each figure rounded down to a multiple of 2^-60."""
 
@@ -71,7 +84,7 @@ class ExactSums:
     def add(self, rows: Floats, sign: int = 1) -> None:
         """Add rows of figures, (n, N_FIGURES), or with the sign -1 subtract them."""
         parts = np.zeros((LAST_ALARM, 3), np.int64)
-        add_parts(rows[:, :LAST_ALARM], parts)
+        ADDING.add_parts(rows[:, :LAST_ALARM], parts)
         for column, (ones, halves, units) in enumerate(parts.tolist()):
             self._units[column] += sign * ((ones << 60) + (halves << 30) + units)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from onlinecal.engine import EngineConfig, KeyConfig, Outcome, Query, Settled
-from onlinecal.engine.keys.storing import SUM, StoredBinaryKey, pack, unpack, with_checksum
+from onlinecal.engine.keys.storing import STORING, SUM, StoredBinaryKey, with_checksum
 from onlinecal.engine.turns import KeyTurns
 from tests.engine.fault_tools import in_child
 
@@ -93,13 +93,13 @@ def crafted(rng, data):
     place = rng.randrange(1, len(state))
     if len(state) == len(StoredBinaryKey.__struct_fields__) and rng.random() < 0.6:
         words, place = np.empty(state[4], np.int64), 5
-        unpack(np.frombuffer(state[5], np.uint8), words)
+        STORING.unpack(np.frombuffer(state[5], np.uint8), words)
         # what matters most stands in front
         at = rng.randrange(min(len(words), rng.choice([12, 60, 1 << 30])))
         flipped = struct.pack("<q", int(words[at]) ^ 1 << rng.randrange(63))
         words[at] = struct.unpack("<q", rng.choice([odd_word(rng), flipped]))[0]
         ends, out = np.array([len(words)]), np.empty(10 * len(words), np.uint8)
-        pack(words, ends, out)
+        STORING.pack(words, ends, out)
         state[5] = out[: ends[0]].tobytes()
     if place != 5 or rng.random() < 0.1:
         state[place] = odd(rng, state[place])
