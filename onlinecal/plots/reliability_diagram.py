@@ -129,25 +129,55 @@ def draw_reliability(axis: Axes, table: pl.DataFrame, color: str, label: str | N
     if not style.histories(axis, RELIABILITY_KIND):
         axis.set(xlim=(-0.02, 1.02), ylim=(-0.15, 1.03), yticks=np.linspace(0, 1, 6))
         axis.plot([0, 1], [0, 1], color=style.INK, lw=1.2, zorder=2)
-        along_diagonal(axis, "calibrated", forecast, frequency)
         axis.axhline(-0.13, color=style.GRID, lw=0.8)
     share = rounds / rounds.max()
     axis.vlines(forecast, low, high, color=color, lw=1.2, alpha=0.45, zorder=3)
     look: Any = {"alpha": 0.85, "edgecolor": "white", "lw": 0.6, "zorder": 4, "label": label}
     dots = axis.scatter(forecast, frequency, s=12 + 150 * share, color=color, **look)
     dots.set_gid(RELIABILITY_KIND)
+    drawn: list[Any] = [each for each in axis.collections if each.get_gid() == RELIABILITY_KIND]
+    x, y = np.concatenate([each.get_offsets() for each in drawn]).T
+    along_diagonal(axis, "calibrated", x, y, np.concatenate([each.get_sizes() for each in drawn]))
     axis.bar(forecast, 0.1 * share, width=0.012, bottom=-0.13, color=color, alpha=0.6, lw=0)
     style.describe(axis, "forecast (bars below: rounds)", "frequency of outcome 1")
 
 
-def along_diagonal(axis: Axes, word: str, x: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-    """Write a word just above the diagonal, at the place that is farthest from the dots (x, y)."""
-    middles = np.linspace(0.13, 0.87, 18)
-    away = np.hypot(x - (middles[:, None] - 0.03), y - (middles[:, None] + 0.03)).min(axis=1)
-    middle = middles[away.argmax()]
+LIFTS = (0.0, 0.015, 0.03)
+"""How far above the diagonal a word may be lifted, in units of the axes: no further than dots ask for."""
+CLEAR = 0.012
+"""A word that is so far away from all dots need not be lifted."""
+HALF_LETTER, ABOVE = 0.005, 0.03
+"""How far half of a letter reaches along either axis, and how far to the left of the diagonal a word's middle
+is."""
+UNITS_PER_POINT = 0.0035
+"""What a point of a dot's radius is in units of the axes, in a picture of the usual size."""
+
+
+def along_diagonal(
+    axis: Axes, word: str, x: NDArray[np.float64], y: NDArray[np.float64], sizes: NDArray[np.float64]
+) -> None:
+    """Write a word just above the diagonal, where it lies under none of the dots (x, y) of these sizes.
+
+    If there is no such place it is written where it is farthest from them. If it stands there already, it
+    moves.
+    """
+    for written in [text for text in axis.texts if text.get_text() == word]:
+        written.remove()
+    radii, best, most = UNITS_PER_POINT * np.sqrt(sizes / np.pi), (0.0, 0.0), -np.inf
+    middles = np.linspace(0.1, 0.9, 41)
+    for lift in LIFTS:
+        # from each place of the word's middle, its two ends and its middle
+        along = middles[:, None, None] + HALF_LETTER * len(word) * np.array([-1.0, 0.0, 1.0])[:, None]
+        aside = ABOVE / 2 + lift
+        away = (np.hypot(x - along + aside, y - along - aside) - radii).min(axis=(1, 2))
+        if away.max() > most:
+            most, best = away.max(), (middles[away.argmax()], lift)
+        if most >= CLEAR:
+            break
     turned: Any = {"rotation": 45, "rotation_mode": "anchor", "transform_rotates_text": True}
     look: Any = {"ha": "center", "fontsize": 8.5, "color": style.INK, "path_effects": style.HALO, "zorder": 6}
-    axis.text(middle - 0.0075, middle + 0.0075, word, va="bottom", **turned, **look)
+    middle, lift = best
+    axis.text(middle - 0.0075 - lift, middle + 0.0075 + lift, word, va="bottom", **turned, **look)
 
 
 UP, DOWN, STAY = "#D55E00", "#0072B2", "#8a8a8a"
@@ -243,10 +273,11 @@ def draw_transport(axis: Axes, table: pl.DataFrame) -> None:
     change = value - forecast
     axis.set(xlim=(-0.02, 1.02), ylim=(-BAND_HEIGHT - 0.06, 1.03), yticks=np.linspace(0, 1, 6))
     axis.plot([0, 1], [0, 1], color=style.INK, lw=1.0, zorder=2)
-    along_diagonal(axis, "stays where it is", forecast, value)
+    sizes = 2 + 110 * rounds / rounds.max()
+    along_diagonal(axis, "stays where it is", forecast, value, sizes)
     colours = np.where(change > LARGEST_UNMOVED, UP, np.where(change < -LARGEST_UNMOVED, DOWN, STAY)).tolist()
     dots: Any = {"alpha": 0.75, "edgecolor": "white", "lw": 0.4, "zorder": 4}
-    axis.scatter(forecast, value, s=2 + 110 * rounds / rounds.max(), color=colours, **dots)
+    axis.scatter(forecast, value, s=sizes, color=colours, **dots)
     place = np.minimum((forecast * PLAN_BARS).astype(np.int64), PLAN_BARS - 1)
     up, down = (np.bincount(place[way], moved[way], PLAN_BARS) for way in (change > 0.0, change <= 0.0))
     foot, centres = -BAND_HEIGHT - 0.04, (np.arange(PLAN_BARS) + 0.5) / PLAN_BARS

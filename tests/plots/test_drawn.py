@@ -71,14 +71,30 @@ def test_every_group_of_forecasts_is_a_dot_and_no_word_lies_under_one():
         mine = table.filter(pl.col("forecaster") == name)
         dots = list(zip(mine["forecast"], mine["frequency"], strict=True))
         assert set(dots) <= set(points(axis))
-        (word,) = [text for text in axis.texts if text.get_text() == "calibrated"]
-        box = word.get_window_extent()
-        angle = np.deg2rad(45)
-        along = np.array([np.cos(angle), np.sin(angle)])
-        start = axis.transData.transform(word.get_position())
-        for dot in axis.transData.transform(dots):
-            beyond, aside = (dot - start) @ along, (dot - start) @ np.array([-along[1], along[0]])
-            assert not (0 < beyond < box.width / np.cos(angle) and -2 < aside < 8), (name, dot)
+        assert dots_under_the_word(axis, dots) == []
+
+
+def test_the_word_makes_way_for_the_dots_of_a_second_history():
+    middle = np.linspace(0.1, 0.9, 9)
+    p, several = np.repeat(middle, 100), np.tile(np.arange(100), 9)
+    axis = None
+    for frequency in (middle - 0.08, np.where(middle > 0.5, middle + 0.03, middle - 0.08)):
+        axis = plots.reliability(p, several < 100 * np.repeat(frequency, 100), ax=axis).ax
+    axis.figure.canvas.draw()
+    assert dots_under_the_word(axis, points(axis)) == []
+
+
+def dots_under_the_word(axis, dots):
+    (word,) = [text for text in axis.texts if text.get_text() == "calibrated"]
+    box = word.get_window_extent()
+    angle = np.deg2rad(45)
+    along = np.array([np.cos(angle), np.sin(angle)])
+    start, under = axis.transData.transform(word.get_position()), []
+    for dot in axis.transData.transform(dots):
+        beyond, aside = (dot - start) @ along, (dot - start) @ np.array([-along[1], along[0]])
+        if 0 < beyond < box.width / np.cos(angle) and -2 < aside < 8:
+            under.append(dot)
+    return under
 
 
 def test_every_move_is_a_dot_and_what_it_costs_is_said_apart_from_the_title():
