@@ -161,10 +161,10 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
     w.PlattScaling: [{"classifier": scaled()}],
     w.BinnedMean: [{"classifier": tree.HoeffdingTreeClassifier(leaf_prediction="mc")}],
     w.DecisionCalibratedClassifier: [
-        {"classifier": logistic(), "first_fit": 110, "capacity": 400},
+        {"classifier": logistic(), "first_fit": 78, "capacity": 120},
         {
             "classifier": logistic(),
-            "first_fit": 110,
+            "first_fit": 78,
             "memory": "reservoir",
             "capacity": 100,
             "losses": [[[0.0, 1.0], [0.3, 0.1]]],

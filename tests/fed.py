@@ -11,9 +11,9 @@ NAN, INF = float("nan"), float("inf")
 Refusal = tuple[str, tuple[Any, ...], str]
 """A method, its arguments, and what the ValueError says: the argument and the value."""
 
-PHISHING = list(datasets.Phishing().take(240))
-SEGMENTS = list(datasets.ImageSegments().take(240))
-APPROVAL = list(datasets.TrumpApproval().take(240))
+PHISHING = list(datasets.Phishing().take(160))
+SEGMENTS = list(datasets.ImageSegments().take(160))
+APPROVAL = list(datasets.TrumpApproval().take(160))
 RNG = np.random.default_rng(0)
 GAMES = [(bool(RNG.random() < p), p) for p in RNG.integers(0, 21, 60) / 20]
 FORECAST_GAMES = [(p, y) for y, p in GAMES]

@@ -74,19 +74,28 @@ def test_every_public_estimator_is_tried():
     assert set(SETTINGS) == set(public_estimators())
 
 
-RIVER_CHECKS = {
-    f"{kind}-{check.removeprefix('check_')}": (kind, check)
+RIVER_CHECKS = [
+    pytest.param(
+        kind,
+        check,
+        id=f"{kind}-{check.removeprefix('check_')}",
+        # of memory over 2,000 rounds, which river lets grow with the rounds
+        marks=pytest.mark.slow if "growth" in check and kind != "CalibratedClassifier" else (),
+    )
     for kind, one in RIVER_EXAMPLES.items()
     for check in checks_of(one.build())
-}
+]
 AGAIN = 1
 """The data of river's classifiers that are the data before once more, with labels of numpy."""
 
 
 @pytest.mark.parametrize("all_data", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["some", "all"])
-@pytest.mark.parametrize(("kind", "check"), RIVER_CHECKS.values(), ids=RIVER_CHECKS)
+@pytest.mark.parametrize(("kind", "check"), RIVER_CHECKS)
 def test_river_checks(kind, check, all_data):
-    """Labels of numpy are tried with all checks in the long form, and by default with one."""
+    """Labels of numpy are tried with all checks in the long form, and by default with one.
+
+    By default the memory is looked at over many rounds of one class only, and of all over few rounds below.
+    """
     build = RIVER_EXAMPLES[kind].build
     is_short = isinstance(build(), base.Classifier) and check != "check_predict_proba_one" and not all_data
     for number, run in enumerate(checks_of(build())[check]):

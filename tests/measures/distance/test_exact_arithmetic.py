@@ -19,7 +19,7 @@ ERROR = 1e-14
 
 @pytest.mark.parametrize(
     ("seed", "how_many", "most_rounds"),
-    [(0, 300, 9), pytest.param(1, 10_000, 14, marks=pytest.mark.slow)],
+    [(0, 150, 9), pytest.param(1, 10_000, 14, marks=pytest.mark.slow)],
 )
 def test_every_way_to_the_distance_agrees_with_rational_arithmetic(monkeypatch, seed, how_many, most_rounds):
     """The plain lattice, the lattice of the steps that the relaxation leaves, and the searches."""

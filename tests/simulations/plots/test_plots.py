@@ -65,7 +65,9 @@ def test_every_figure_is_written_beside_its_numbers(swept, name, monkeypatch):
     assert b"</svg>" in svg
     assert pl.read_csv(path.with_suffix(".csv")).equals(numbers(swept, name))
     assert not list(swept.glob(".*part"))
-    # the same numbers give the same picture; a second PNG would show nothing else
+    if name not in ("overview", "matrix"):
+        return
+    # the same numbers give the same picture, of lines and of colours; a second PNG would show nothing else
     savefig = Figure.savefig
 
     def save(figure, file, **settings):
