@@ -20,7 +20,7 @@ def gap(p, y, threshold, width):
 
 def test_all_outcomes_keep_what_the_certificate_promises_of_every_threshold():
     largest = 0.0
-    for outcomes in itertools.product((0, 1), repeat=8):
+    for outcomes in itertools.product((0, 1), repeat=7):
         forecaster, p = AlmostOneStepAhead(n_cells=4, hints=False), []
         for y in outcomes:
             token = forecaster.forecast()

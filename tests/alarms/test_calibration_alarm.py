@@ -198,7 +198,7 @@ def in_alarm(p, y, alpha):
     return CalibrationAlarm(alpha).update_many(p, y).tolist()
 
 
-@pytest.mark.parametrize("alpha", [0.3, 0.05, 1e-3])
+@pytest.mark.parametrize("alpha", [0.3, 0.05, 0.01, pytest.param(1e-3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rings", [in_alarm, in_account])
 def test_sure_forecasts_that_are_right_raise_no_alarm(rings, alpha):
     rounds = round(4 / alpha)

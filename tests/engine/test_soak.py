@@ -24,7 +24,7 @@ def resident():
 @pytest.mark.parametrize(
     "events, keys, hot_keys",
     [
-        (30_000, 500, 100),
+        (20_000, 500, 100),
         pytest.param(60_000, 500, 100, marks=pytest.mark.slow),
         pytest.param(EVENTS, 10_000, 20_000, marks=pytest.mark.slow),
     ],

@@ -42,7 +42,7 @@ def turns(step, key, events, rng=None, most=1):
 
 @pytest.fixture(scope="module")
 def history():
-    return by_key(events_of(script(0, 600, keys=9)))
+    return by_key(events_of(script(0, 400, keys=9)))
 
 
 @pytest.mark.parametrize("most", [1, 7, 10_000])

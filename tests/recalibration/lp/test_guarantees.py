@@ -211,7 +211,7 @@ def test_fresh_rows_have_a_small_error_with_the_asked_number_of_rows(p, epsilon,
 
 @pytest.mark.filterwarnings("error::onlinecal.recalibration.SampleSizeWarning")
 def test_fit_says_what_its_rows_guarantee_where_there_is_a_guarantee():
-    promised, labels, _ = drawn(40_000, 3, 0)
+    promised, labels, _ = drawn(4_000, 3, 0)
     needed = lp_sample_complexity(inf, 0.1, 0.05, 3).plug_in
     with pytest.warns(SampleSizeWarning) as caught:
         LpRecalibrator.as_in_paper(inf).fit(promised, labels)
@@ -219,7 +219,7 @@ def test_fit_says_what_its_rows_guarantee_where_there_is_a_guarantee():
     assert warned.filename == __file__
     assert (
         str(warned.message)
-        == f"40,000 rows guarantee less for the source (epsilon_for), 0.1 takes {needed:,}"
+        == f"4,000 rows guarantee less for the source (epsilon_for), 0.1 takes {needed:,}"
     )
     # none of these says anything about the source
     LpRecalibrator().fit(promised, labels)
