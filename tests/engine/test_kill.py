@@ -58,7 +58,7 @@ def undisturbed(seed, queries, keys=30, events=None):
 
 @pytest.fixture(scope="module")
 def fed():
-    with undisturbed(0, 700) as fed:
+    with undisturbed(0, 300) as fed:
         yield fed
 
 

@@ -80,10 +80,17 @@ WITH_ALL_FOLDS = [
     (RecalibratedClassifierCV(LogisticRegression()), of_classifier),
 ]
 """Those that `everyone` has with few folds, as users have them."""
-EVERYONE = [
-    *(pytest.param(*one, id=f"{type(one[0]).__name__}-{number}") for number, one in enumerate(everyone())),
-    *(pytest.param(*one, marks=pytest.mark.slow) for one in WITH_ALL_FOLDS),
-]
+
+
+def params(are_others_slow):
+    """The cases of a test: those with other settings than a class had before are slow, if they shall be."""
+    known = set()
+    for number, (model, fit) in enumerate(everyone()):
+        kind = type(model)
+        marks = pytest.mark.slow if are_others_slow and kind in known else ()
+        known.add(kind)
+        yield pytest.param(model, fit, id=f"{kind.__name__}-{number}", marks=marks)
+    yield from (pytest.param(*one, marks=pytest.mark.slow) for one in WITH_ALL_FOLDS)
 
 
 def test_every_recalibrator_is_found():
@@ -104,8 +111,17 @@ def rows(n, seed, values=None):
     return p, (rng.random(n) < p ** (1.5 + X[:, 0])).astype(int), X
 
 
-@pytest.mark.parametrize("values", [None, np.arange(1, 10) / 10], ids=["many", "few"])
-@pytest.mark.parametrize(("model", "fit"), EVERYONE)
+FEW_VALUES = np.arange(1, 10) / 10
+
+
+@pytest.mark.parametrize(
+    ("model", "fit", "values"),
+    [
+        pytest.param(*one.values, values, id=f"{one.id}-{name}", marks=one.marks)
+        for name, values in (("many", None), ("few", FEW_VALUES))
+        for one in params(are_others_slow=name == "few")
+    ],
+)
 def test_weights_repeats_and_rows_left_out_agree(model, fit, values):
     p, y, X = rows(160 if values is None else 300, 0, values)
     w = np.random.default_rng(1).integers(0, 4, len(p))
@@ -124,7 +140,7 @@ def test_weights_repeats_and_rows_left_out_agree(model, fit, values):
         assert found[2] == pytest.approx(found[0], abs=1e-4)
 
 
-@pytest.mark.parametrize(("model", "fit"), EVERYONE)
+@pytest.mark.parametrize(("model", "fit"), params(are_others_slow=True))
 def test_copies_of_calibrated_rows_tear_nothing_apart(model, fit):
     """Folds that see what they are tested on find every label's noise in it worth learning."""
     if fit is of_classifier:

@@ -98,7 +98,7 @@ def test_results_are_not_written_over_what_they_are_of(tmp_path, verb):
     assert file.read_bytes() == before
 
 
-def test_verbs_name_every_table_that_they_write(tmp_path):
+def test_verbs_name_every_table_that_they_write(tmp_path, wide_brackets, quick_pictures):
     file = tmp_path / "rounds.csv"
     table = pl.DataFrame({"forecast": [0.1, 0.9] * 50, "other": [0.2, 0.8] * 50, "outcome": [0, 1] * 50})
     table.write_csv(file)

@@ -24,7 +24,7 @@ from tests.properties import examples
 TOLERANCE = 1e-9
 
 
-LENGTH, LONGER = 8, 15
+LENGTH, LONGER = 7, 15
 
 
 def check(forecaster, game):

@@ -65,7 +65,9 @@ def test_value_patches_are_those_of_the_plain_algorithm(table, alpha, patch):
     assert after == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("n_groups", [63, 64, 65, 130])
+@pytest.mark.parametrize(
+    "n_groups", [64, 65, pytest.param(63, marks=pytest.mark.slow), pytest.param(130, marks=pytest.mark.slow)]
+)
 def test_more_groups_than_fit_into_a_word(n_groups):
     rng = np.random.default_rng(n_groups)
     members = rng.random((80, n_groups)) < 0.3

@@ -218,8 +218,7 @@ def test_fit_says_what_its_rows_guarantee_where_there_is_a_guarantee():
     warned = next(each for each in caught if each.category is SampleSizeWarning)
     assert warned.filename == __file__
     assert (
-        str(warned.message)
-        == f"4,000 rows guarantee less for the source (epsilon_for), 0.1 takes {needed:,}"
+        str(warned.message) == f"4,000 rows guarantee less for the source (epsilon_for), 0.1 takes {needed:,}"
     )
     # none of these says anything about the source
     LpRecalibrator().fit(promised, labels)
