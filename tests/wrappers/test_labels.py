@@ -41,11 +41,12 @@ WRAPPERS = {
     "bins": BinnedMean,
     "bins inside": lambda model: CalibratedClassifier(BinnedMean(model)),
 }
+FITTED_TWICE = {"fitted twice": lambda model: DecisionCalibratedClassifier(model, first_fit=100)}
 each_wrapper = pytest.mark.parametrize(
     "wrap",
     [
         *(pytest.param(wrap, id=name) for name, wrap in WRAPPERS.items()),
-        pytest.param(DecisionCalibratedClassifier, id="fitted twice", marks=pytest.mark.slow),
+        *(pytest.param(wrap, id=name, marks=pytest.mark.slow) for name, wrap in FITTED_TWICE.items()),
     ],
 )
 
@@ -73,6 +74,10 @@ def named(labels):
     return ", ".join(map(str, labels))
 
 
+def is_slow(name, labels):
+    return name in FITTED_TWICE or (name != "calibrated" and repr(labels) not in OF_EACH_KIND)
+
+
 def each_wrapper_with(*several):
     """All labels with one wrapper, some of each kind with the others: all read labels by the same code."""
     return pytest.mark.parametrize(
@@ -82,9 +87,9 @@ def each_wrapper_with(*several):
                 wrap,
                 labels,
                 id=f"{name}-{named(labels)}",
-                marks=() if name == "calibrated" or repr(labels) in OF_EACH_KIND else pytest.mark.slow,
+                marks=pytest.mark.slow if is_slow(name, labels) else (),
             )
-            for name, wrap in WRAPPERS.items()
+            for name, wrap in {**WRAPPERS, **FITTED_TWICE}.items()
             for labels in several
         ],
     )
