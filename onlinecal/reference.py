@@ -58,6 +58,9 @@ def almost_one_step_ahead(m: int) -> Generator[float, int, None]:
 
     On any T outcomes its predictions are at most T/m + m + 1 away from calibrated ones, a sum over rounds;
     that is 2√T + 1 for m = √T (Theorem 1). `alpha[i]` is m times the look-ahead bias of the point i/m.
+
+    The proof is in docs/tutorials/paper.md#why-the-proof. The compiled functions that play the same game are
+    `propose` and `charge` of onlinecal/forecasters/binary/uniform.py, with the rule "sign".
     """
     m = check_count(m, "m")
     alpha, i = [0] * (m + 1), (m - 1) // 2

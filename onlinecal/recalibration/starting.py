@@ -20,11 +20,16 @@ it is kept (`keep_`, `limit_`, `share_`). Held-out rows decide this unless it is
 four steps above in their order, and changes nothing. A model that is loaded gets the same attributes from its
 file.
 
-What is drawn at random for a seed s has a stream each: [s, 1] the decision makers that are watched, [s, 2]
-the folds, [s, 3] searches and halves of decision recalibration, [s, 4] the rows that choose the start, [s, 5]
-the rows that decide, [s, 7] the folds that choose a penalty, where s is 0 for start="dirichlet". Pools of
-rows are drawn from s alone (`lp/statistics.py`). Equal arguments give equal bits because these, the choices
-below and their order stay as they are.
+What is drawn at random for a seed s has a stream each: [s, 1] the decision makers that are watched; [s, 2]
+the folds; [s, 3, 0] searches and halves of decision recalibration on all rows, and [s, 3, 1] those on the
+fitted rows of each split; [s, 4] the rows that choose the start; [s, 5] the rows that decide. Two streams are
+drawn from s alone: pools of rows (`lp/statistics.py`), and the three folds that choose a penalty
+(`best_penalty`), where [s, 7] divides the weights of equal rows among the folds. For start="dirichlet" the s
+of the penalty is 0. Equal arguments give equal bits because these, the choices below and their order stay as
+they are.
+
+What is saved of a start are its attributes in START_ARRAYS (`decision/recalibrator.py`). The fitted
+attributes of a new start must be added there, or `save` leaves them out.
 """
 
 from __future__ import annotations
@@ -211,10 +216,11 @@ class StartedRecalibrator(ProbabilityRecalibrator):
     `limit_`.
 
     `_learn` of a subclass calls in this order: `_start_model`, once, for an unfitted start; `fitted_start`,
-    on all rows, which sets `start_`, and on the fitted rows of each split of `_deciding_folds`; and at the
-    end `_mix`, with the held-out rows after start and correction, which sets the other three. Whether all
-    rows or the splits are fitted first is up to the subclass. `_map` takes `started`, its own correction and
-    `_answers`, in this order.
+    on all rows, whose answer it makes `start_`, and on the fitted rows of each split of `_deciding_folds`;
+    and at the end `_mix`, with the held-out rows after start and correction, which sets the other three.
+    Whether all rows or the splits are fitted first is up to the subclass. A fit that goes on from the one
+    before (`warm_start`) calls neither of the first two, and keeps `start_`. `_map` takes `started`, its own
+    correction and `_answers`, in this order.
     """
 
     random_state: int

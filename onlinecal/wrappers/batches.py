@@ -22,9 +22,9 @@ from river import base
 from river.compose import Pipeline, TransformerUnion
 from river.utils.dataframe import into_frame, to_native_series
 
-from onlinecal.forecasters.simplex.input import check_label, plain
+from onlinecal.forecasters.simplex.input import plain
 from onlinecal.tables.frames import like
-from onlinecal.wrappers.labels import Label
+from onlinecal.wrappers.labels import Label, Labels
 
 Row = dict[Any, Any]
 
@@ -33,6 +33,7 @@ class BatchClassifier(base.MiniBatchClassifier):
     """A classifier around `classifier` that goes through batches row by row."""
 
     classifier: Any
+    _labels: Labels
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Forecast all rows before any of them is learnt.
@@ -90,7 +91,7 @@ class BatchClassifier(base.MiniBatchClassifier):
         if len(labels) != len(rows):
             raise ValueError(f"X and y must have the same length, got {len(rows)} and {len(labels)}")
         for row, label in enumerate(labels):
-            self._check_label(label, f"y at row {row}")
+            self._labels.read_label(label, f"y at row {row}")
         with self._asked_at_once(X, rows) as model:
             if model is not None:
                 if self._asks_again(rows):
@@ -126,10 +127,6 @@ class BatchClassifier(base.MiniBatchClassifier):
             yield model
         finally:
             self.classifier = model
-
-    def _check_label(self, label: Any, name: str) -> None:
-        """Refuse what `learn_one` would refuse."""
-        check_label(label, name)
 
     def _unit_test_skips(self) -> set[str]:
         # many models learn a batch otherwise than its rows, and some name labels in another order: of ties

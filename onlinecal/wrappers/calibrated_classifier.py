@@ -162,7 +162,8 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
     _weights: Floats | None = None
     """Factors of the model's probabilities, if a prior is put right."""
     _is_one_sided = True
-    """Whether all settled rounds had the positive label, as if silence meant the other one."""
+    """Whether all settled rounds had the positive label, as if silence meant the other one, and no remark has
+    said so."""
 
     def __init__(
         self,
@@ -239,9 +240,6 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         if x is not self._features:
             self.predict_proba_one(x)
         return self._plan.here.forecasts()
-
-    def _check_label(self, label: Any, name: str) -> None:
-        self._labels.read_label(label, name)
 
     def _read(self, y: Any) -> Label:
         return self._labels.read_label(y)

@@ -434,9 +434,6 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     def _read(self, y: Any) -> Label:
         return self._labels.read_label(y)
 
-    def _check_label(self, label: Any, name: str) -> None:
-        self._labels.read_label(label, name)
-
     def _settle(self, read: Label) -> None:
         ticket = self._take()
         assert ticket is not None

@@ -27,7 +27,7 @@ from river import base, optim
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.forecasters.simplex.input import check_label, plain
+from onlinecal.forecasters.simplex.input import plain
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
@@ -87,10 +87,11 @@ class MappedClassifier(ClassifierWrapper):
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
         """Let the model learn the label `y` of `x`, and the maps learn from what the model said before that.
 
-        Raises ValueError, and learns nothing, for a y that is no label, and for a weight w.
+        Raises ValueError, and learns nothing, for a y that is no label, as a share or a soft label is none,
+        and for a weight w.
         """
         refuse_weight(kwargs)
-        label = check_label(y, "y")
+        label = self._labels.read_label(y)
         said = read_numbers(self.classifier.predict_proba_one(x))
         self.classifier.learn_one(x, y, **kwargs)
         self._labels.meet(label)
@@ -261,10 +262,10 @@ class Refitted(ClassifierWrapper, Generic[R]):
         """Let the model learn the label `y` of `x`, and keep its earlier answer with the label.
 
         The recalibrator is fitted anew if enough labels have come since the last fit. Raises ValueError, and
-        learns nothing, for a y that is no label, and for a weight w.
+        learns nothing, for a y that is no label, as a share or a soft label is none, and for a weight w.
         """
         refuse_weight(kwargs)
-        new = check_label(y, "y")
+        new = self._labels.read_label(y)
         said = read_numbers(self.classifier.predict_proba_one(x))
         self.classifier.learn_one(x, y, **kwargs)
         self._labels.meet(new)

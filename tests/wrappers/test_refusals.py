@@ -4,6 +4,7 @@ from datetime import timedelta
 from functools import partial
 
 import numpy as np
+import polars as pl
 import pytest
 from river import (
     anomaly,
@@ -202,6 +203,19 @@ def test_shares_and_soft_labels_are_refused_with_what_takes_them(takes, classes)
             model.learn_one({"answer": {"a": 0.5, "b": 0.5}}, y)
     # whole numbers are labels, whatever their type
     CalibratedClassifier(Scripted()).learn_one({"answer": {}}, 2.0)
+
+
+@each
+def test_every_wrapper_refuses_shares_and_soft_labels_and_learns_nothing(wrap):
+    model = wrap(logistic())
+    x = {"a": 1.0}
+    before = model.predict_proba_one(x)
+    for y in (0.3, {"a": 0.5, "b": 0.5}):
+        with pytest.raises(ValueError, match=r"y must be a class label, got .*: models learn from labels"):
+            model.learn_one(x, y)
+    with pytest.raises(ValueError, match=r"y at row 1 must be a class label, got 0\.3"):
+        model.learn_many(pl.DataFrame([x, x]), [True, 0.3])
+    assert model.predict_proba_one(x) == before == wrap(logistic()).predict_proba_one(x)
 
 
 def test_labels_that_were_not_declared_are_refused_and_nothing_changes():

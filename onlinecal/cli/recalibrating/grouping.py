@@ -1,8 +1,8 @@
 """Columns of a file as groups: by their values, or by ranges of many numbers.
 
 Ranges are fixed by the rows that are given to `of`, and are then the same for all other rows: of the method
-`groups` by those that are fitted, of a comparison's worst group and of `measure` by all. The two numbers
-below, and the digits of the bounds, decide which groups there are, and so what `groups` answers.
+`groups` by those that are fitted, of a comparison's worst group and of `measure` by all. The three numbers
+below decide which groups there are, and so what `groups` answers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
+from onlinecal.arrays import Floats
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
 from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.tables.classes import column
 from onlinecal.tables.rounds import Rounds
+from onlinecal.texts import shown
 
 MOST_PLAIN_VALUES = 12
 """A column of numbers with more distinct values is cut into N_RANGES ranges."""
 N_RANGES = 4
+LEAST_DIGITS = 2
+"""Bounds have so many significant digits, or more where ranges would come to have the same rows."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,7 @@ class GroupColumns:
             values = column(frame, name)
             bounds: tuple[float, ...] = ()
             if values.dtype.is_numeric() and values.n_unique() > MOST_PLAIN_VALUES:
-                present = values.cast(pl.Float64).drop_nulls().drop_nans().to_numpy()
-                quantiles = np.quantile(present, np.arange(1, N_RANGES) / N_RANGES)
-                bounds = tuple(float(f"{bound:.2g}") for bound in np.unique(quantiles))
+                bounds = readable_quantiles(values.cast(pl.Float64).drop_nulls().drop_nans().to_numpy())
             cuts[name] = bounds
         return cls(cuts)
 
@@ -61,13 +63,54 @@ class GroupColumns:
                 columns.append(values.cast(pl.String))
                 continue
             if not values.dtype.is_numeric():
-                raise ValueError(f"column {name!r} must hold numbers, got {values.drop_nulls()[0]!r}")
-            ends = [f"{bound:g}" for bound in bounds]
-            inner = (f"{low} to {high}" for low, high in pairwise(ends))
-            labels = [f"below {ends[0]}", *inner, f"from {ends[-1]}"]
-            ranges = values.cast(pl.Float64).fill_nan(None).cut(bounds, labels=labels, left_closed=True)
-            columns.append(ranges.cast(pl.String))
+                raise ValueError(
+                    f"column {name!r} must hold numbers, got {_not_a_number(values)}: its groups are "
+                    "ranges of numbers; give such a column, or leave it out of the groups"
+                )
+            found = values.cast(pl.Float64).to_numpy()
+            missing = np.isnan(found)
+            places = np.where(missing, len(bounds) + 1, np.searchsorted(bounds, found, side="right"))
+            columns.append(pl.Series(name, [*range_names(bounds), None], pl.String).gather(places))
         return pl.DataFrame(columns)
+
+
+def readable_quantiles(values: Floats) -> tuple[float, ...]:
+    """The quartiles of numbers (n,), each once, ascending, with as few digits as keep the ranges apart.
+
+    No two bounds are equal, and every range that has rows between the quartiles themselves has some still. A
+    quartile that is infinite is no bound.
+    """
+    with np.errstate(invalid="ignore"):
+        quantiles = np.unique(np.quantile(values, np.arange(1, N_RANGES) / N_RANGES))
+    exact = quantiles[np.isfinite(quantiles)]
+    for digits in range(LEAST_DIGITS, 17):
+        rounded = np.array([float(f"{bound:.{digits}g}") for bound in exact])
+        if len(np.unique(rounded)) == len(exact) and _n_ranges(rounded, values) >= _n_ranges(exact, values):
+            return tuple(rounded.tolist())
+    return tuple(exact.tolist())
+
+
+def _n_ranges(bounds: Floats, values: Floats) -> int:
+    """How many of the ranges between the bounds have rows."""
+    return len(np.unique(np.searchsorted(bounds, values, side="right")))
+
+
+def range_names(bounds: Sequence[float]) -> list[str]:
+    """The names of the ranges, one more than there are bounds; a bound belongs to the range above it."""
+    # the shortest text of each number, so that two bounds never look the same
+    ends = [repr(bound).removesuffix(".0") for bound in bounds]
+    return [f"below {ends[0]}", *(f"{low} to {high}" for low, high in pairwise(ends)), f"from {ends[-1]}"]
+
+
+def _not_a_number(values: pl.Series) -> str:
+    """A value of a column that is not numeric, as an error shows it."""
+    present = values.drop_nulls()
+    if present.is_empty():
+        return "no value at all"
+    if present.dtype == pl.String:
+        others = present.filter(present.cast(pl.Float64, strict=False).is_null())
+        present = others if len(others) else present
+    return shown(present[0])
 
 
 def group_reports(rounds: Rounds, groups: list[str], n_bins: int) -> dict[str, MulticalibrationReport]:

@@ -9,7 +9,8 @@ The module also compares the scores of several methods: intervals, ties, and the
 Nothing here has a state. All scores of a bootstrap are taken under the same weights, so that methods are
 compared on the same resamples; equal seeds give equal weights, however they are cut into blocks. Names of
 scores are keys of JSON. RESAMPLES, FEWEST_UNITS and all numbers from NORMAL_QUANTILE on decide intervals and
-which method is recommended; BLOCK_NUMBERS and SOME_LOSSES cost memory or time only.
+which method is recommended. BLOCK_NUMBERS and SOME_LOSSES cost memory or time, and may change last bits: a
+product with another number of columns may add up in another order.
 """
 
 from __future__ import annotations

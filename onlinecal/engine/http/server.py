@@ -1,8 +1,10 @@
 """Runs the engine's HTTP application until it is told to stop; requests under way are still answered.
 
-`serve` holds what there is for as long as it runs: the socket, the filters of two loggers and, in the main
-thread, the handlers of two signals, which are put back at its end. `bind` comes before all of these, so a
-taken port changes nothing. The engine belongs to the caller, who closes it after `serve` has ended.
+`serve` holds what there is for as long as it runs: the socket, the filters of two loggers, the settings of
+uvicorn's loggers (`restored_loggers`) and, in the main thread, the handlers of two signals. All are put back
+at its end. `bind` comes before all of these, so a taken port changes nothing. Where log lines go is up to the
+process: uvicorn's own choice of handlers is not made. The engine belongs to the caller, who closes it after
+`serve` has ended.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, cast
@@ -68,6 +70,19 @@ def bind(host: str, port: int) -> socket.socket:
         raise OSError(f"{host} port {port}: {error.strerror or error}") from error
 
 
+@contextmanager
+def restored_loggers() -> Iterator[None]:
+    """Put back at its end what making a `uvicorn.Config` does to uvicorn's loggers."""
+    loggers = [logging.getLogger(f"uvicorn.{name}") for name in ("error", "access", "asgi")]
+    before = [(logger, logger.level, logger.handlers, logger.propagate) for logger in loggers]
+    try:
+        yield
+    finally:
+        for logger, level, handlers, propagate in before:
+            logger.setLevel(level)
+            logger.handlers, logger.propagate = handlers, propagate
+
+
 async def serve(
     engine: AsyncEngine,
     host: str = "127.0.0.1",
@@ -115,22 +130,24 @@ async def serve(
     check_reach(host, token)
     hosts = LOOPBACK_NAMES | {written(host).lower().encode()} if is_loopback(host) else None
     app = create_app(engine, token=token, largest_body=largest_body, patience=patience, hosts=hosts)
-    config = uvicorn.Config(
-        app,
-        # any maker of protocols will do
-        http=cast(Any, Connections(connections, patience, farewell)),
-        ws="none",
-        lifespan="off",
-        log_level="warning",
-        access_log=False,
-        # a header that clients can write must not say who they are
-        proxy_headers=False,
-        server_header=False,
-        backlog=BACKLOG,
-        timeout_keep_alive=silence,
-        timeout_graceful_shutdown=grace,
-    )
-    with bind(host, port) as sock, ExitStack() as stack:
+    with bind(host, port) as sock, restored_loggers(), ExitStack() as stack:
+        config = uvicorn.Config(
+            app,
+            # any maker of protocols will do
+            http=cast(Any, Connections(connections, patience, farewell)),
+            ws="none",
+            lifespan="off",
+            # handlers are the caller's, and what this does to loggers `restored_loggers` puts back
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            # a header that clients can write must not say who they are
+            proxy_headers=False,
+            server_header=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=silence,
+            timeout_graceful_shutdown=grace,
+        )
         rate_limit = RateLimit()
         for name in ("uvicorn.error", "asyncio"):
             # clients can cause these messages as often as they like

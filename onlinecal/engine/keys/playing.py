@@ -12,13 +12,14 @@ and accounts are rows of matrices, and so is what is kept of open forecasts.
 A *lane* is one forecaster of a key, and a row of these arrays. The row of a key's first lane also holds what
 the key has only once.
 
-For each batch `accept` is called for every run of plain events (never if there are few events), and `play`
-then once for each group of lanes. `accept` gives out entries and numbers, and notes in `fields`, `clocks`,
-`open` and `times` what a query or an outcome changes there; forecasters learn nothing yet. `play` takes the
-steps in their order: by these memories, windows, steering and accounts learn. Where a step needs something
-that compiled code cannot do, `play` says what, and returns before the step has changed more than the place of
-a memory. `KeyArrays._run` does it, and calls `play` again, which goes on with the same step. After a step
-that raised an alarm it returns, too, and goes on with the next.
+For each batch `accept` is called again and again, from where the judge stands, and `play` then once for each
+group of lanes. Where few events are plain, the judge takes ever more one by one before it calls `accept`
+again, plain ones among them; of a batch with few events it takes all. `accept` gives out entries and numbers,
+and notes in `fields`, `clocks`, `open` and `times` what a query or an outcome changes there; forecasters
+learn nothing yet. `play` takes the steps in their order: by these memories, windows, steering and accounts
+learn. Where a step needs something that compiled code cannot do, `play` says what, and returns before the
+step has changed more than the place of a memory. `KeyArrays._run` does it, and calls `play` again, which goes
+on with the same step. After a step that raised an alarm it returns, too, and goes on with the next.
 
 Compiled code checks no bounds. So before the calls the book makes room for open forecasts, and gives `accept`
 a free entry for each query; hints and outcomes were checked before (`columns.py`, the judge, a replay); and
@@ -105,8 +106,9 @@ NOBODY, UNNAMED = -1, -2
 NEXT, LAST_NUMBER, TAKEN, DIRTIED, BEGUN = range(5)
 """Places in `progress`: the next event; the number of the last event that was accepted; how many free entries
 were taken; how many keys have become dirty, and how many have had their first event."""
-NEW = 0
-"""In the place of a key's number in the ledger: no event of it was accepted yet."""
+NEW, TO_NUMBER = 0, -1
+"""In the place of a key's number in the ledger: no event of it was accepted yet; its first event was accepted
+in this call of `accept`, after which the judge gives the key its number (`_number_keys`)."""
 
 
 class LaneArrays(NamedTuple):
@@ -262,7 +264,7 @@ def accept(table: EventTable, arrays: LaneArrays, free: Ints, changed: Ints, pro
         elif fields[first_lane, WAITING] >= MOST_OPEN:
             return
         elif fields[first_lane, KEY] == NEW:
-            fields[first_lane, KEY] = -1
+            fields[first_lane, KEY] = TO_NUMBER
             changed[1, progress[BEGUN]] = first_lane
             progress[BEGUN] += 1
         number += 1

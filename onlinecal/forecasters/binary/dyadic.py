@@ -38,6 +38,11 @@ point's bias may come to more than c.
 
 The promise is that of docs/theory.md, Theorem 11 for nested and Theorem 12 for self-tuning grids, with late
 labels Theorem 15 and, where the slack grows with them, 15a. No window is promised.
+
+`contract` also says what SETTINGS, ACCUMULATORS and PROMISED_BY are for. Which cells are valid (`accepts`,
+`valid`) and which of them is nearest to a hint (`nearest_cell`) is said a second time in `marks`
+(`mark_both_sides`, `changes_cells`, `nearest_marked`), and `propose` in `guided_dyadic.propose`: replays with
+hints use these, and they change together. `promise` is `bound`, which `most_rounds` calls, too.
 """
 
 from __future__ import annotations

@@ -13,6 +13,12 @@ LAMBDA and the two sums are written when a memory is made or `refined`, from its
 `full_table` names is written. A saved memory must have just the points that `graded_points` and `split` give
 for its settings (`check_grid`), so none of their integers may change; `best_half` decides which grid is
 played.
+
+`contract` says what each function of the module does, and what SETTINGS, ACCUMULATORS and PROMISED_BY are
+for. The rule of validity is that of `full_table.make_valid`, with no second form: there are no hints here,
+and no guide. `promise` is `bound`, which `choice` also calls to decide between this grid and a uniform one.
+`_bound_of_size` says the same for a grid that is not made yet, without late labels and shares; both change
+together.
 """
 
 from __future__ import annotations

@@ -11,6 +11,10 @@ that does not have them.
 
 The promise after t rounds adds up lambda of each stage over its rounds, the bounds on biases, and what a
 change of kappa costs at each division (docs/theory.md, Theorem 11a; with shares 26a). No window is promised.
+
+`contract` says what each function of the module does, and what SETTINGS, ACCUMULATORS and PROMISED_BY are
+for. The rule of validity is that of `full_table.make_valid`, with no second form: there are no hints here,
+and no guide. `promise` is `bound`, which `most_rounds` calls, too; nothing else says it.
 """
 
 from __future__ import annotations

@@ -15,6 +15,14 @@ The promise after T rounds is d T/m for the distance and c for the bias of each 
 EXCESS is written by `charge_point`, and anew by `free_points`; SHIFT, FREED and the thresholds only when a
 memory is made or `refined`. All else in a round is written as `full_table` says. UNIT_BITS decides into which
 units outcomes between 0 and 1 are rounded, and so what saved memories of such outcomes have.
+
+`contract` says what each function of the module does, and what SETTINGS, ACCUMULATORS and PROMISED_BY are
+for. Three things are said twice, and change together. Which cells are valid (`is_valid`) and which of them is
+nearest to a hint (`propose`) is also in `marks` (`mark_both_sides`, `changes_cells`, `nearest_marked`) and in
+`guided_uniform.propose`, which replays with hints use. `full_table.make_valid` has the rule of validity
+without free points. And `promise`, or for a window `window_promise`, is without late labels, hints and shares
+also `uniform_bound` in `choice` (`_memory_that_stays`), which decides between this grid and a graded one
+before there is a memory.
 """
 
 from __future__ import annotations

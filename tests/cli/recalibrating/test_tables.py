@@ -111,6 +111,46 @@ def test_ranges_keep_values_and_missing_ones_apart():
     assert new == [f"below {low:g}", f"{low:g} to {middle:g}", f"{middle:g} to {high:g}", f"from {high:g}"]
 
 
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [
+        (range(2001, 2021), (2006, 2010, 2015)),  # years
+        ([10001 + 2 * i for i in range(20)], (10010, 10020, 10030)),  # ZIP codes
+        ([1.00001 + i / 1e5 for i in range(20)], (1.00006, 1.00011, 1.00015)),
+        ([-2001 - i for i in range(20)], (-2015, -2010, -2006)),
+        ([1.7e9 + i for i in range(20)], (1700000005, 1700000010, 1700000014)),
+        ([*range(2001, 2016), *[2003] * 180], (2003,)),  # 2000 would divide nothing
+        ([*range(1990, 2003), *[2003] * 180], (2000,)),
+        ([i / 100 for i in range(30)], (0.073, 0.15, 0.22)),
+        ([*[math.inf] * 9, *[-math.inf] * 9, *range(2001, 2015)], (2000,)),
+    ],
+)
+def test_bounds_of_ranges_have_as_many_digits_as_keep_them_apart(values, bounds):
+    frame = pl.DataFrame({"x": np.array(values, float)})
+    columns = GroupColumns.of(frame, ["x"])
+    assert columns.cuts["x"] == bounds
+    named = columns(frame)["x"]
+    assert named.n_unique() == len(bounds) + 1
+    for bound in bounds:
+        at, before = columns(pl.DataFrame({"x": [float(bound), np.nextafter(bound, -math.inf)]}))["x"]
+        assert at.startswith((f"{bound} to", f"from {bound}"))
+        assert before.endswith((f"to {bound}", f"below {bound}"))
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pl.Series("x", [None, None]), "no value at all"),
+        (pl.Series("x", [None, None], dtype=pl.String), "no value at all"),
+        (pl.Series("x", ["1", None, "young"]), "'young'"),
+    ],
+)
+def test_a_column_of_ranges_without_numbers_is_refused_in_words(column, said):
+    columns = GroupColumns.of(pl.DataFrame({"x": range(20)}), ["x"])
+    with pytest.raises(ValueError, match=rf"column 'x' must hold numbers, got {said}: .* leave it out"):
+        columns(column.to_frame())
+
+
 def test_texts_of_truth_are_numbers():
     found = numbers(pl.Series("y", ["True", "false", None]))
     assert found.tolist()[:2] == [1.0, 0.0]

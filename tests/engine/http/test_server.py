@@ -244,14 +244,28 @@ async def test_clients_that_never_read_nor_finish_do_not_hold_up_the_end(small_b
 
 async def test_malformed_requests_do_not_fill_the_log(caplog):
     async with served() as port:
-        logging.getLogger("uvicorn.error").addHandler(caplog.handler)
-        try:
-            answers = [await asked(port, NO_REQUEST) for _ in range(30)]
-        finally:
-            logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
+        answers = [await asked(port, NO_REQUEST) for _ in range(30)]
     assert [answer.split()[1] for answer in answers] == [b"400"] * 30
     assert caplog.messages.count("Invalid HTTP request received.") == len(caplog.messages) == 1
     assert not logging.getLogger("uvicorn.error").filters
+
+
+async def test_loggers_of_the_process_are_its_own_and_are_put_back(monkeypatch):
+    handler, names = logging.NullHandler(), ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
+    loggers = [logging.getLogger(name) for name in names]
+    for logger in loggers:
+        monkeypatch.setattr(logger, "handlers", [handler])
+        monkeypatch.setattr(logger, "propagate", True)
+
+    def settings():
+        return [(logger.level, logger.handlers, logger.propagate, logger.filters[:]) for logger in loggers]
+
+    before = settings()
+    async with served() as port:
+        assert logging.getLogger("uvicorn").handlers == [handler]
+        with pytest.raises(OSError, match=f"port {port}"):
+            await serve(AsyncEngine(), port=port)
+    assert settings() == before
 
 
 def test_what_was_kept_back_from_the_log_is_counted(monkeypatch):
