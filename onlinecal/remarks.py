@@ -101,11 +101,11 @@ def outcome_remarks(
 ) -> list[str]:
     """Remarks on outcomes and forecasts of them, both of shape (n,); none if all is well.
 
-    There are remarks on outcomes that are all the same, and, if all outcomes are 0 and 1, on forecasts that
+    There are remarks on several outcomes that are all the same, and, if all outcomes are 0 and 1, on forecasts that
     are on the wrong side of 1/2 more often than by chance.
     """
     remarks = []
-    if np.all(outcomes == outcomes[0]):
+    if len(outcomes) > 1 and np.all(outcomes == outcomes[0]):
         value = f"{float(outcomes[0]):g} in all {len(outcomes):,} rounds"
         remarks.append(f"{outcome} is {value}: is it the column of outcomes?")
     if forecasts is not None and bool(np.all((outcomes == 0) | (outcomes == 1))):
