@@ -101,8 +101,8 @@ def outcome_remarks(
 ) -> list[str]:
     """Remarks on outcomes and forecasts of them, both of shape (n,); none if all is well.
 
-    There are remarks on several outcomes that are all the same, and, if all outcomes are 0 and 1, on forecasts that
-    are on the wrong side of 1/2 more often than by chance.
+    There are remarks on several outcomes that are all the same, and, if all outcomes are 0 and 1, on
+    forecasts that are on the wrong side of 1/2 more often than by chance.
     """
     remarks = []
     if len(outcomes) > 1 and np.all(outcomes == outcomes[0]):

@@ -26,6 +26,7 @@ from onlinecal.cli.verbs import (
     Sort,
     Together,
     check_folder,
+    gathered_warnings,
     warn,
 )
 from onlinecal.tables.names import event_columns
@@ -74,6 +75,9 @@ def column(
 
     [bold]onlinecal column today.csv --forecast p --outcome won --state p.state --id game --out new[/bold]
     """
+    import numpy as np
+
+    from onlinecal.remarks import outcome_remarks
     from onlinecal.wrappers import RecalibratedStream, recalibrate_stream
 
     check_state(state, id_, together)
@@ -84,18 +88,21 @@ def column(
     rounds = read_rounds(
         file, outcome, [forecast], sort=sort, more=more, reading=reading, pending=state is not None
     )
-    warn(rounds.remarks)
     said = rounds.forecasts[forecast]
-    if state is None:
-        known = known_from(rounds, settled_at, together, sort)
-        # `known` is the first row that knows the outcome, and `settled_at` the row after which it is known
-        settled = None if known is None else known - 1
-        result = recalibrate_stream(said, rounds.outcomes, settled_at=settled)
-        given = result.probabilities
-    else:
-        night = read_night(rounds, id_, sort, settled_at)
-        result = gone_on(state, RecalibratedStream, recalibrate_stream, night, said)
-        given = result.probabilities[night.rows_of(result)]
+    with gathered_warnings() as warned:
+        if state is None:
+            known = known_from(rounds, settled_at, together, sort)
+            # `known` is the first row that knows the outcome, `settled_at` the row after which it is known
+            settled = None if known is None else known - 1
+            result = recalibrate_stream(said, rounds.outcomes, settled_at=settled)
+            given = result.probabilities
+        else:
+            night = read_night(rounds, id_, sort, settled_at)
+            result = gone_on(state, RecalibratedStream, recalibrate_stream, night, said)
+            given = result.probabilities[night.rows_of(result)]
+    there = ~np.isnan(rounds.outcomes)
+    if there.any():
+        warned += outcome_remarks(rounds.outcomes[there], said[there], outcome, forecast)
     written = []
     if out is not None:
         columns = rounds.frame.with_columns(**{RECALIBRATED: given})
@@ -103,7 +110,7 @@ def column(
     if state is not None:
         result.save(state)
         written.append(str(state))
-    report(file, rounds.name, result, rounds.remarks, written, as_json)
+    report(file, rounds.name, result, [*rounds.remarks, *warned], written, as_json)
 
 
 def report(
@@ -112,6 +119,7 @@ def report(
     """Answer with the scores, what is proven, and which files were written."""
     scores = result.report()
     title, heading, rows, notes = scores._shown()
+    warn(text for text in remarks if text not in notes)
     cells = [[cell if isinstance(cell, str) else f"{cell:.4f}" for cell in row] for row in rows]
     shown = table(f"{name}, {number(len(result.certificate))} rows. {title}", heading, cells)
     record = {**asdict(scores), "warnings": remarks, "files": written}

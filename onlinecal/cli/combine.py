@@ -26,6 +26,7 @@ from onlinecal.cli.verbs import (
     Sort,
     Together,
     check_folder,
+    gathered_warnings,
     warn,
 )
 from onlinecal.tables.names import event_columns
@@ -81,6 +82,7 @@ def combine(
     """
     import numpy as np
 
+    from onlinecal.remarks import outcome_remarks
     from onlinecal.wrappers import CombinedForecasts, combine_forecasts
 
     check_state(state, id_, together)
@@ -95,25 +97,29 @@ def combine(
     rounds = read_rounds(
         file, outcome, forecast, sort=sort, more=more, reading=reading, gaps=True, pending=pending
     )
-    warn(rounds.remarks)
-    if state is None:
-        known = known_from(rounds, settled_at, together, sort)
-        # `known` is the first row that knows the outcome, and `settled_at` the row after which it is known
-        settled = None if known is None else known - 1
-        result = combine_forecasts(rounds.forecasts, rounds.outcomes, settled_at=settled)
-        places = np.arange(len(rounds.outcomes))
-    else:
-        night = read_night(rounds, id_, sort, settled_at)
-        result = gone_on(state, CombinedForecasts, combine_forecasts, night, rounds.forecasts)
-        places = night.rows_of(result)
-    report = result.report()
+    with gathered_warnings() as warned:
+        if state is None:
+            known = known_from(rounds, settled_at, together, sort)
+            # `known` is the first row that knows the outcome, `settled_at` the row after which it is known
+            settled = None if known is None else known - 1
+            result = combine_forecasts(rounds.forecasts, rounds.outcomes, settled_at=settled)
+            places = np.arange(len(rounds.outcomes))
+        else:
+            night = read_night(rounds, id_, sort, settled_at)
+            result = gone_on(state, CombinedForecasts, combine_forecasts, night, rounds.forecasts)
+            places = night.rows_of(result)
+    there = ~np.isnan(rounds.outcomes)
+    if there.any():
+        warned += outcome_remarks(rounds.outcomes[there], outcome=outcome)
+    remarks, report = [*rounds.remarks, *warned], result.report()
     written = [] if out is None else list(map(str, write(rounds, result, places, out)))
     if state is not None:
         result.save(state)
         written.append(str(state))
     title, heading, rows, notes = report._shown()
+    warn(text for text in remarks if text not in notes)
     scores = table(f"{rounds.name}, {number(report.n_rounds)} rows. {title}", heading, rows)
-    record = {**asdict(report), "best": report.best, "warnings": rounds.remarks, "files": written}
+    record = {**asdict(report), "best": report.best, "warnings": remarks, "files": written}
     answer(as_json, {"file": str(file), **record}, [scores, *notes, *written])
 
 

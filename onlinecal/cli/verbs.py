@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from inspect import cleandoc, unwrap
 from itertools import pairwise
@@ -179,6 +181,18 @@ def warn(remarks: Iterable[str]) -> None:
     """Write remarks to stderr, one a line, on input that can be read but looks wrong."""
     for text in remarks:
         print(f"onlinecal: warning: {printable(' '.join(text.split()))}", file=sys.stderr)
+
+
+@contextmanager
+def gathered_warnings(*left_out: type[Warning]) -> Iterator[list[str]]:
+    """The texts of warnings inside, each once, except those of the classes `left_out`."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        for kind in left_out:
+            warnings.simplefilter("ignore", kind)
+        yield texts
+    texts.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
 
 
 def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -> None:

@@ -272,6 +272,20 @@ def test_combined_forecasts_are_the_librarys_answer(two_models, models_and_outco
         assert text in shown
 
 
+@pytest.mark.parametrize("verb", ["column", "combine"])
+def test_what_looks_wrong_in_a_column_is_told_once_and_in_words(models_and_outcomes, tmp_path, verb):
+    """Of outcomes that are all the same both verbs say so; what the report says anyway is not said twice."""
+    models, _ = models_and_outcomes
+    pl.DataFrame({"one": models["one"], "other": models["one"] ** 2, "won": [1] * ROUNDS}).write_csv(
+        path := tmp_path / "won.csv"
+    )
+    both = ["--forecast", "other"] if verb == "combine" else []
+    done = run(verb, path, "--outcome", "won", "--forecast", "one", *both)
+    [line] = done.stderr.splitlines()
+    assert line == "onlinecal: warning: won is 1 in all 400 rounds: is it the column of outcomes?"
+    assert (done.stdout.count("worse than a constant") == 1) == (verb == "column")
+
+
 @pytest.mark.parametrize("timed", [False, True])
 def test_columns_go_on_from_files_with_new_rows_and_late_outcomes(models_and_outcomes, tmp_path, timed):
     (models, won), rows = models_and_outcomes, np.arange(ROUNDS)

@@ -12,10 +12,8 @@ it).
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,6 +46,7 @@ from onlinecal.cli.recalibrating.scores import (
     worst_group,
 )
 from onlinecal.cli.recalibrating.splitting import LEAST_PART_ROWS, Split, read_split
+from onlinecal.cli.verbs import gathered_warnings
 from onlinecal.measures.scores import ECE_BINS, class_scores, event_scores
 from onlinecal.recalibration.classical.linear import ChosenDirichlet, VectorScaling
 from onlinecal.recalibration.classical.temperature import (
@@ -78,17 +77,6 @@ COMPARED_LOSSES, COMPARED_ACTIONS = 100, 2
 WORST_GROUP = "worst group"
 
 
-@contextmanager
-def gathered_warnings() -> Iterator[list[str]]:
-    """The texts of warnings inside, each once, except those about labels, whose column the command names."""
-    texts: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        warnings.simplefilter("ignore", LabelWarning)
-        yield texts
-    texts.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
-
-
 def fitted(model: Any, fit: Part, view: View = the_probabilities) -> Map:
     """The map of probabilities of a model that is fitted to these rows."""
     first, *more = view(fit)
@@ -116,7 +104,7 @@ def rival_maps(fit: Part) -> dict[str, Map]:
     if not fit.probabilities.size:
         return {}
     known: dict[str, Any] = rivals(len(fit.classes)) if fit.classes else {"isotonic": isotonic()}
-    with gathered_warnings():
+    with gathered_warnings(LabelWarning):
         return {name: fitted(model, fit) for name, model in known.items()}
 
 
@@ -235,7 +223,7 @@ def tried(
     """Fit a method on the rows of each fold, map and score the others."""
     maps, drawn = [], dict[str, Floats]()
     n_tested = sum(len(test) for _, test in split.folds)
-    with gathered_warnings() as warned:
+    with gathered_warnings(LabelWarning) as warned:
         for at, (fit, test) in enumerate(split.folds):
             part = rows.take("test", test)
             maps.append(method(rows.take("fit", fit))(part))
@@ -274,7 +262,7 @@ def alone(asked: Request, name: str) -> RecalibrationReport:
     if losses is not None:
         fit, other = (replace(part, classes=tuple(losses.classes)) for part in (fit, other))
     model, view = method.model(asked, losses), method.view(asked, fit)
-    with gathered_warnings() as remarks:
+    with gathered_warnings(LabelWarning) as remarks:
         own = fitted(model, fit, view)
     first: dict[str, Map] = {AS_GIVEN: as_they_came}
     if not fit.probabilities.size:
@@ -395,7 +383,7 @@ def compare(asked: Request) -> RecalibrationReport:
         both = zip(tested, trials[chosen].maps, strict=True)
         mapped = pl.concat([part.with_maps(part.probabilities, after) for part, after in both]).sort("row")
     else:
-        with gathered_warnings() as warned:
+        with gathered_warnings(LabelWarning) as warned:
             mapped = new.with_maps(new.probabilities, methods[chosen](rows)(new))
     best = []
     for purpose, measure in purposes.items():
