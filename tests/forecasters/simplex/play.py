@@ -64,21 +64,23 @@ def interpret(memory, outcomes, hints=None, soft=None):
     return forecasts, sums, charged
 
 
-def parts_of(token, y):
+def parts_of(token, y, n_classes=None):
     """What a settled round was charged to, from its token and the distribution over all classes that came.
 
-    A list of (point, weight, outcome, distance); no point where the round was charged to its outcome.
+    `n_classes` is how many had come when it was settled, included; None: all. A list of (point, weight,
+    outcome, distance); no point where the round was charged to its outcome.
     """
     y, known = np.asarray(y, float), len(token.vector)
+    n_classes = n_classes or len(y)
     classes, p = np.eye(len(y)), np.array([*token.vector, *[0.0] * (len(y) - known)])
     points = classes.copy()
     if token.cell is not None:
         points[:known, :known] = token.cell.vertices / token.cell.scale
-    if y.max() < 1.0 and known == len(y):
+    if y.max() < 1.0 and known == n_classes:
         if abs(np.linalg.det(points)) > 1e-12 and np.linalg.solve(points.T, y).min() >= -1e-12:
             return [(None, 1.0, y, np.abs(p - y).sum())]
-        if len(y) == 2:
-            side = int(y[1] > points[:, 1].min())
+        if n_classes == 2:
+            side = int(y[1] > points[:2, 1].min())
             return [(tuple(points[side]), 1.0, y, np.abs(p - points[side]).sum())]
     far = [np.abs(p - x)[:known].sum() if j < known else 2.0 for j, x in enumerate(points)]
     return [(tuple(points[j]), y[j], classes[j], far[j]) for j in np.flatnonzero(y)]
