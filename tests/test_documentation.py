@@ -87,8 +87,8 @@ def guarantee_of_a_stream(n_rows: int, waiting: int) -> float:
 
 def test_the_guarantees_that_pages_tell_are_those_of_streams_rounded_up():
     told_in = {
-        "README.md": ("For `recalibrate_stream` it is", "A *certificate*"),
-        "docs/index.md": ("For `recalibrate_stream` it is", "A *certificate*"),
+        "README.md": ("before the next forecast, it is", "A *certificate*"),
+        "docs/index.md": ("before the next forecast, it is", "A *certificate*"),
         "docs/late-labels.md": ("The **guarantee** in plain words", "The **certificate**"),
     }
     games = [(n_rows, waiting) for waiting in (0, 10, 100) for n_rows in (1_000, 10_000)]

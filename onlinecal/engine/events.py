@@ -160,8 +160,8 @@ class Rejected(Struct, tag="rejected", tag_field="type", frozen=True, gc=False):
         One word: "malformed" (no event at all), "invalid" (a value that is not allowed), "duplicate" (the id
         has been asked for, with different content), "unknown" (no such id), "settled", "withdrawn" (it has
         been closed, in a different way), "parked" (an outcome of that id waits for its query, and this is
-        another one), "expired" (the outcome came too late), "archived" (its forecast was moved to an
-        archive), "full" (too many are open, settled or parked).
+        another one), "expired" (the outcome or the withdrawal came too late), "archived" (its forecast was
+        moved to an archive), "full" (too many are open, settled or parked).
     detail
         The same in a sentence that names the field and the value.
     """

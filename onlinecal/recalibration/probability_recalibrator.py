@@ -96,7 +96,9 @@ def _plain(known: NDArray[Any]) -> NDArray[Any]:
 def classes_of(table: Any, labels: Any, classes: Sequence[Hashable] | None) -> Sequence[Hashable] | None:
     """The given classes or, if None, the names of the table's columns, if the labels are such names.
 
-    If columns have no names, or labels are something else, it is None: then labels are class numbers.
+    Columns of one-hot labels may be these names, too. If only some of several texts are, it is the names all
+    the same, so that an error names the others. If columns have no names, or two the same, or labels are
+    something else, it is None: then labels are class numbers.
     """
     names = names_of(table)
     if classes is not None or names is None or len(set(names)) != len(names):

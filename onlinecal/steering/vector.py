@@ -193,7 +193,8 @@ def consult(state: Any, k: int) -> None:
 def steer(state: Any, k: int, row: Any, out: Any) -> None:
     """Write the steered row of a model; the ticket is left in the state.
 
-    The row is moved into [0, 1], NaN to 0, and divided by its sum.
+    The row, of shape (k,), is moved into [0, 1], NaN to 0, and divided by its sum; if that is 0, it is 1/k
+    throughout.
     """
     shared, account, total = shared_of(k), account_of(k), 0.0
     lateness.begin_batch(state, account, k)

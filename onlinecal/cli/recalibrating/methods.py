@@ -77,11 +77,12 @@ class Method(NamedTuple):
     Attributes
     ----------
     model
-        An unfitted estimator with the settings asked for.
+        Makes an unfitted estimator with the settings asked for.
     findings
-        Its report, when it is fitted.
+        Makes its report, when it is fitted.
     view
-        Makes the `View` from the rows to fit; its first argument is what is mapped.
+        Makes the `View` from the request and the rows to fit. The first of the arguments that this makes of
+        rows is what is mapped.
     """
 
     model: Callable[[Request, LossTable | None], Any]

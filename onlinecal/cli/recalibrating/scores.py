@@ -243,6 +243,9 @@ def score_records(scores: Drawn, other: str) -> list[dict[str, Any]]:
 def verdict_of(measure: str, scores: Mapping[str, Floats]) -> Verdict:
     """The simplest of the methods that chance explains to be behind the best.
 
+    `scores` has for each method, the simplest first, its score and those of its resamples, (1 + B,). Of log
+    losses one that is above MOST_TIED times the least is never explained by chance.
+
     Differences to the best are within one-sided intervals that hold for all methods together with 95 %
     (multiple comparisons with the best; Hsu, 1981, here by the bootstrap). A difference without an interval
     is explained by chance.

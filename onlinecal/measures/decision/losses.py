@@ -207,7 +207,10 @@ def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Flo
     if tables.ndim == 2:
         tables = tables[None]
     if tables.ndim != 3 or tables.size == 0:
-        raise ValueError(f"{name} must have shape (n_losses, actions, classes), got {np.shape(losses)}")
+        raise ValueError(
+            f"{name} must be a table of shape (actions, classes), or several of shape (n_losses, actions, "
+            f"classes), none of them empty, got {np.shape(losses)}"
+        )
     if tables.shape[2] != n_classes:
         raise ValueError(f"{name} must have {n_classes} classes, got {tables.shape[2]}")
     refuse(~np.isfinite(tables), tables, f"{name} must be finite", axes=("loss", "action", "class"))

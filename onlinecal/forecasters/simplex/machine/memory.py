@@ -302,9 +302,10 @@ def anchored_label(memory: Memory, x: int) -> int:
 
 @uncounted
 def label_of(memory: Memory, x: int, key: int, leaning: bool) -> int:
-    """The label of the point at x; with `leaning` it leans towards the anchor as far as the slack allows.
+    """The label of the point whose coordinates are at x and whose hash key is `key`.
 
-    Then the artificial label is taken if its class may be charged without pushing its bias below -slack.
+    With `leaning` it leans towards the anchor as far as the slack allows: the artificial label is taken if its
+    class may be charged without pushing its bias below -slack.
     """
     record = record_of(memory, x, key)
     if leaning:

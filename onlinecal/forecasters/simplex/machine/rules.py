@@ -336,7 +336,10 @@ def settle_parts(
     rounded: float,
     spared: bool,
 ) -> None:
-    """Charge a round to the points of `lay_out`, if there is room for a point a class; the window notes it.
+    """Charge a round to the points of `lay_out`, which said in which `way`; the window notes it.
+
+    The caller has seen to it that there is room for a point a class. The weights are whole numbers, whose
+    sum is `parts`.
 
     `rounded` is the distance from the true outcome to the weights, in l1; `spared` is as in `count`. Behind
     the distances there must be room for as many numbers as there are classes.
