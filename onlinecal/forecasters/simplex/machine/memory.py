@@ -304,8 +304,8 @@ def anchored_label(memory: Memory, x: int) -> int:
 def label_of(memory: Memory, x: int, key: int, leaning: bool) -> int:
     """The label of the point whose coordinates are at x and whose hash key is `key`.
 
-    With `leaning` it leans towards the anchor as far as the slack allows: the artificial label is taken if its
-    class may be charged without pushing its bias below -slack.
+    With `leaning` it leans towards the anchor as far as the slack allows: the artificial label is taken if
+    its class may be charged without pushing its bias below -slack.
     """
     record = record_of(memory, x, key)
     if leaning:
