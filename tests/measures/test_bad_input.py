@@ -133,7 +133,7 @@ FUNCTIONS = m.functional_multicalibration_error
             for losses, message in (
                 ([[[1.0, np.inf]]], "got .*inf.* at loss 0, action 0, class 1"),
                 ([[[1.0, 2.0, 3.0]]], "losses must have 2 classes, got 3"),
-                ([1.0, 2.0], "losses must have shape"),
+                ([1.0, 2.0], "losses must be a table of shape"),
                 ("cheap", "losses must be numbers"),
             )
         ),
