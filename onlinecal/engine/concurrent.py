@@ -98,17 +98,18 @@ class AsyncEngine:
         A ledger's file or None as `Engine` takes them (opened at once, and closed by `aclose`), or an engine
         (left open).
     config
-        As `Engine` takes it.
+        As `Engine` takes it; None if `engine` is an engine, which has its own.
     most_in_batch
         Events in a transaction. A call with more is committed in several.
     most_waiting
-        Events that may wait or be under way. Who calls beyond that waits until there is room.
+        Events that may wait or be under way, at least `most_in_batch`. Who calls beyond that waits until
+        there is room.
 
     Raises
     ------
     LedgerError, ValueError
-        Where `Engine` does. A failed commit reaches every caller of its batch; the next batch starts again
-        from what the ledger holds.
+        Where `Engine` does, and for a number that cannot be. A failed commit reaches every caller of its
+        batch; the next batch starts again from what the ledger holds.
 
     Examples
     --------
@@ -132,7 +133,9 @@ class AsyncEngine:
         self.most_in_batch = check_count(most_in_batch, "most_in_batch")
         most_waiting = check_count(most_waiting, "most_waiting")
         if most_waiting < self.most_in_batch:
-            raise ValueError(f"most_waiting must be at least most_in_batch, got {most_waiting}")
+            raise ValueError(
+                f"most_waiting must be at least most_in_batch, {most_in_batch}, got {most_waiting}"
+            )
         self._owned = not isinstance(engine, Engine)
         if not self._owned and config is not None:
             raise ValueError("config must be left out where an Engine is given, since that has its own")

@@ -107,7 +107,8 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     Raises
     ------
     ValueError
-        For a bad parameter; the message names it and the value.
+        For a parameter of the wrong kind, and for parameters that do not go together; the message names it
+        and the value. What only a forecaster knows, as the range of `slack`, `Engine` refuses.
     """
 
     kind: Kind = "binary"

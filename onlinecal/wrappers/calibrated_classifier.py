@@ -234,7 +234,8 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
 
         One for each calibrated event: the positive label (binary), the top label, every label (classwise and
         simplex), or by (labels of one half, labels of the other) the probability of the other, given that it
-        is either (tree).
+        is either (tree). If another object than `x` was asked about last, `predict_proba_one` is asked, which
+        opens a round.
         """
         # to ask again would be another forecast than the one that was given
         if x is not self._features:

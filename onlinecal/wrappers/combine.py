@@ -613,6 +613,8 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
         """A fresh one with fresh models, which nothing was learnt by; see `river.base.Base.clone`.
 
+        A model without a method `clone` is copied with what it has learnt: name fresh ones in `new_params`.
+
         Parameters
         ----------
         new_params
@@ -648,7 +650,9 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
     def certified_proba_one(self, x: Any) -> dict[Label, float]:
         """The forecast that the certificate speaks of: the probability of the positive label.
 
-        While only one label is known, that label counts as the positive one.
+        It names that label alone, and nothing before any label is known. While only one label is known, that
+        label counts as the positive one. It is the answer that was given for this very object `x`, if that
+        was asked about last; else `predict_proba_one` is asked, which opens a round.
         """
         # to ask again would be another forecast than the one that was given
         if x is not self._features:

@@ -424,7 +424,9 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     def certified_proba_one(self, x: Any) -> dict[Label, float]:
         """The forecast that the certificates speak of: the probability of the positive label.
 
-        While only one label is known, that label counts as the positive one.
+        It names that label alone, and nothing before any label is known. While only one label is known, that
+        label counts as the positive one. It is the answer that was given for this very object `x`, if that
+        was asked about last; else `predict_proba_one` is asked, which opens a round.
         """
         # to ask again would be another forecast than the one that was given
         if x is not self._features:

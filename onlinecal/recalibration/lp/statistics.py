@@ -135,7 +135,7 @@ def lp_sample_complexity(p: float, epsilon: float, delta: float, n_classes: int)
     287865
     """
     beta = coupled_beta(p, epsilon)
-    return sample_sizes(beta, math.ceil(1.0 / beta), delta, n_classes)
+    return sample_sizes(beta, math.ceil(1.0 / beta), delta, check_count(n_classes, "n_classes", least=2))
 
 
 def coupled_beta(p: float, epsilon: float) -> float:
