@@ -145,6 +145,37 @@ def test_threads_change_to_the_kernel_together(run):
     assert run(THREADS) == ["True"] * 8
 
 
+FIRST_ANSWERS = """
+import numpy as np
+from river import naive_bayes
+from onlinecal import AlmostOneStepAhead, CalibratedClassifier, recalibrate_stream
+from onlinecal.compiling import counting
+from onlinecal.engine import Engine, Outcome, Query
+
+with counting() as compiled:
+    forecaster = AlmostOneStepAhead()
+    forecaster.observe(forecaster.forecast(), 1)
+    forecaster.replay(np.array([0, 1]))
+    model = CalibratedClassifier(naive_bayes.GaussianNB())
+    model.predict_proba_one({"x": 1.0})
+    model.learn_one({"x": 1.0}, True)
+    recalibrate_stream([0.2, 0.7], [0, 1])
+    with Engine(LEDGER) as engine:
+        engine.handle([Query("a", "k", 0.8), Query("b", "j")])
+        engine.handle([Outcome("a", 1)])
+        engine.summary("k"), engine.total()
+    with Engine(LEDGER) as engine:
+        engine.handle([Query(f"more {i}", "k", 0.5) for i in range(30)])
+print(compiled.loops)
+"""
+
+
+def test_the_first_answers_that_the_page_on_waiting_names_compile_nothing(play, tmp_path):
+    program = FIRST_ANSWERS.replace("LEDGER", repr(str(tmp_path / "first.ledger")))
+    done = play(program, environment=environment(tmp_path))
+    assert done.stdout.split() == ["0"], done.stderr
+
+
 PARALLEL = """
 import joblib
 def one(number):

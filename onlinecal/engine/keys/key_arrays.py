@@ -133,9 +133,9 @@ class ManyKeys:
     fill_in_figures: ClassVar[Callable[[Floats, Ints, Floats], None]]
 
 
-ARRAYS = interpreted_first(
+MANY_KEYS = interpreted_first(
     ManyKeys,
-    Address(__name__, "ARRAYS"),
+    Address(__name__, "MANY_KEYS"),
     move_all=Entry(
         move_all,
         0,
@@ -248,8 +248,8 @@ class KeyArrays(Generic[Key]):
         fields[self._free, LENGTH] = fields[self._free, WINDOW_LENGTH] = 0
         used = int(fields[:, LENGTH].sum() + fields[:, WINDOW_LENGTH].sum())
         heap = np.zeros(2 * (used + more) + SMALLEST * SMALLEST, np.int64)
-        end = ARRAYS.move_all(old, heap, fields, START, LENGTH, 0)
-        self._progress[playing.HEAP_USED] = ARRAYS.move_all(old, heap, fields, WINDOW, WINDOW_LENGTH, end)
+        end = MANY_KEYS.move_all(old, heap, fields, START, LENGTH, 0)
+        self._progress[playing.HEAP_USED] = MANY_KEYS.move_all(old, heap, fields, WINDOW, WINDOW_LENGTH, end)
         self.state = self.state._replace(heap=heap)
 
     def _put(self, start: int, length: int, lane: int, array: Ints, room: int) -> None:
@@ -497,14 +497,14 @@ class KeyArrays(Generic[Key]):
         rows = np.empty((len(keys), N_FIGURES))
         counts, *bounds = self._bounds(keys[0].settings, first_lanes)
         rows[:, BOUNDS : BOUNDS + 5] = np.column_stack([*counts, *bounds])
-        ARRAYS.fill_in_figures(self.state.accounts, first_lanes, rows)
+        MANY_KEYS.fill_in_figures(self.state.accounts, first_lanes, rows)
         return rows
 
     def _bounds(self, settings: KeySettings, first_lanes: Ints) -> tuple[Ints, Floats, Floats]:
         """Of keys: rounds, open and expired forecasts, (3, n); certificates; guarantees."""
         counts = self.state.fields[first_lanes][:, [SETTLED, WAITING, EXPIRED]].T
         certificates, guarantees = np.empty(len(first_lanes)), np.zeros(len(first_lanes))
-        ARRAYS.certify(self.state, first_lanes, certificates)
+        MANY_KEYS.certify(self.state, first_lanes, certificates)
         # of each key the first lane, then its second one where there is one, and so on
         lanes, owners = first_lanes, np.arange(len(first_lanes))
         while len(lanes):
