@@ -54,6 +54,8 @@ def check_grid_memory(memory: Any, fresh: Ints, slack: float) -> None:
     lower, step = head[cells.LOWER], head[cells.STEP]
     require(0 <= lower <= scale - step and step > 0, "its cell")
     require(head[cells.BELOW] == TABLE + 2 * int(np.searchsorted(points, lower)), "its cell")
+    # without a hint a search begins at this middle
+    require(0 < head[cells.LAST_MIDDLE] < 2 * scale, "its last round")
     grid.check_grid(memory, fresh)
 
 
