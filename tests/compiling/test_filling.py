@@ -1,6 +1,7 @@
 """Processes that begin with the interpreter: a child compiles, once, for all, and none is left behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,12 @@ for each in beginning.BEGINNINGS.values():
     each.next_look = beginning.LOAD_AFTER
 
 
+def compiles_soon(seconds):
+    for each in beginning.BEGINNINGS.values():
+        for entry in each.entries.values():
+            entry.compiling = seconds
+
+
 def is_interpreted():
     return isinstance(forecaster.machine.advance, beginning.Entry)
 
@@ -31,33 +38,37 @@ def play(seconds=100.0, stop=lambda: not is_interpreted()):
     # until it is compiled, and some rounds more
     end = time.monotonic() + seconds
     while time.monotonic() < end and not stop():
-        for _ in range(100):
+        for _ in range(20):
             forecaster.learn_one({}, OUTCOMES[forecaster.n_rounds])
+        # the processor is for the child
+        time.sleep(0.005)
     for _ in range(100):
         forecaster.learn_one({}, OUTCOMES[forecaster.n_rounds])
 
 
 def told():
-    # whether it is compiled, and whether its memory is that of a replay
+    # whether it is compiled, and whether its memory is that of one that was compiled from the first round
     with beginning.compiled_at_once():
         twin = AlmostOneStepAhead(n_cells=4)
-        twin.replay(OUTCOMES[: forecaster.n_rounds])
+        for outcome in OUTCOMES[: forecaster.n_rounds]:
+            twin.learn_one({}, outcome)
     return not is_interpreted(), bool((twin.memory == forecaster.memory).all())
 """
 """What is played here has its kernel in a second or two."""
 
 
+def words(play, program, folder):
+    """What a program says in a fresh process, whose compiled code is kept in a folder."""
+    places = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder)}
+    done = play(BEGIN + program, environment=places)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
 @pytest.fixture
 def run(play, tmp_path):
-    """Runs a program in a fresh process, whose compiled code is kept in a folder of the test."""
-
-    def run(program, **environment):
-        usual = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)}
-        done = play(BEGIN + program, environment=usual | environment)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split()
-
-    return run
+    """Runs a program so, with the folder of the test."""
+    return lambda program: words(play, program, tmp_path)
 
 
 def kept(folder):
@@ -65,20 +76,31 @@ def kept(folder):
 
 
 COUNTED = """
+# so that who does not wait for its child compiles itself
+compiles_soon(0.01)
 with counting() as compiled:
     play()
 print(compiled.loops, beginning.filling._running is None, *told())
 """
 
 
-def test_a_child_compiles_and_the_next_process_loads_what_it_kept(run, tmp_path):
-    assert run(COUNTED) == ["0", "False", "True", "True"]
-    assert "advance" in kept(tmp_path)
+@pytest.fixture(scope="module")
+def first(play, tmp_path_factory):
+    """What the first process says, and the folder with what its child has kept."""
+    folder = tmp_path_factory.mktemp("first")
+    return words(play, COUNTED, folder), folder
+
+
+def test_a_child_compiles_and_the_next_process_loads_what_it_kept(first, run, tmp_path):
+    said, folder = first
+    assert said == ["0", "False", "True", "True"]
+    assert "advance" in kept(folder)
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     assert run(COUNTED) == ["0", "True", "True", "True"]
 
 
-def test_what_is_damaged_is_compiled_anew(run, tmp_path):
-    run(COUNTED)
+def test_what_is_damaged_is_compiled_anew(first, run, tmp_path):
+    shutil.copytree(first[1], tmp_path, dirs_exist_ok=True)
     for path in tmp_path.rglob("advance*.kernel"):
         path.write_bytes(b"of another time")
     assert run(COUNTED) == ["0", "False", "True", "True"]
@@ -88,10 +110,6 @@ ALONE = """
 import subprocess
 def refuse(*given, **named):
     raise PermissionError("no processes here")
-def compiles_soon(seconds):
-    for each in beginning.BEGINNINGS.values():
-        for entry in each.entries.values():
-            entry.compiling = seconds
 """
 
 
@@ -99,12 +117,12 @@ def compiles_soon(seconds):
     "refusal", ["subprocess.Popen = refuse", "sys.executable = ''", "filling.kept_in = lambda: None"]
 )
 def test_where_no_child_can_be_started_the_process_compiles_itself(run, refusal):
-    program = f"{ALONE}\ncompiles_soon(0.01)\n{refusal}\n{COUNTED}"
+    program = f"{ALONE}\n{refusal}\n{COUNTED}"
     assert run(program) == ["1", "True", "True", "True"]
 
 
 def test_a_child_that_fails_costs_nothing_but_time(run):
-    program = ALONE + "compiles_soon(0.01)\nfilling.PROGRAM = 'raise SystemExit(3)'\n" + COUNTED
+    program = ALONE + "filling.PROGRAM = 'raise SystemExit(3)'\n" + COUNTED
     assert run(program) == ["1", "False", "True", "True"]
 
 
@@ -132,7 +150,9 @@ forecasters = [AlmostOneStepAhead(n_cells=4) for _ in range(4)]
 def learn(one):
     end = time.monotonic() + 100.0
     while is_interpreted() and time.monotonic() < end:
-        one.learn_one({}, OUTCOMES[one.n_rounds])
+        for _ in range(20):
+            one.learn_one({}, OUTCOMES[one.n_rounds])
+        time.sleep(0.005)
 threads = [threading.Thread(target=learn, args=(one,)) for one in forecasters]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
@@ -199,19 +219,18 @@ def test_in_processes_of_joblib_it_is_the_same(tmp_path):
 
 
 AT_ONCE = """
+child = os.fork()
 with beginning.compiled_at_once(), counting() as compiled:
     forecaster.learn_one({}, 1)
-print(compiled.loops)
+os.write(1, f"{compiled.loops}\\n".encode())
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
 """
 
 
-def test_two_processes_at_once_do_not_compile_the_same(tmp_path):
-    command = [sys.executable, "-c", BEGIN + AT_ONCE]
-    both = [
-        subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    assert sorted(one.communicate()[0].strip() for one in both) == ["0", "1"]
+def test_two_processes_at_once_do_not_compile_the_same(run):
+    assert sorted(run(AT_ONCE)) == ["0", "1"]
 
 
 ENDED = """
