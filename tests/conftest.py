@@ -148,6 +148,17 @@ def wide_brackets(request, monkeypatch):
 
 
 @pytest.fixture
+def few_corrections(request, monkeypatch):
+    """Wrappers that are recalibrated to decisions correct themselves four times a fit; not in long forms.
+
+    For tests of what is said of every estimator, and not of how good its answers are.
+    """
+    if not request.node.get_closest_marker("slow"):
+        maps = importlib.import_module("onlinecal.wrappers.maps")
+        monkeypatch.setitem(maps.ALL_OF_IT, "max_rounds", 4)
+
+
+@pytest.fixture
 def quick_pictures(monkeypatch):
     """Pictures are drawn once, with few dots: as PNG; what should be SVG is empty.
 

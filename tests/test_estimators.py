@@ -20,7 +20,7 @@ from tests.pickles import pickled, read_only, shared
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning"),
-    pytest.mark.usefixtures("wide_brackets"),
+    pytest.mark.usefixtures("wide_brackets", "few_corrections"),
 ]
 each = pytest.mark.parametrize("name", EXAMPLES)
 PROVEN = ("certificate", "certificates", "guarantee", "window_certificate", "window_guarantee", "n_rounds")

@@ -39,6 +39,7 @@ def build(name: str, parameter: str, value: Any) -> Any:
     return type(EXAMPLES[name].build())(**{**copy.deepcopy(EXAMPLES[name].settings), parameter: value})
 
 
+@pytest.mark.usefixtures("few_corrections")
 @pytest.mark.filterwarnings("ignore::onlinecal.recalibration.SampleSizeWarning")
 @pytest.mark.parametrize("name, parameter, value", cases())
 def test_a_whole_float_is_that_number(name, parameter, value):
