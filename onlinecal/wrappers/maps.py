@@ -381,11 +381,11 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
     >>> from river import datasets, naive_bayes
     >>> from onlinecal import DecisionCalibratedClassifier
     >>> model = DecisionCalibratedClassifier(naive_bayes.GaussianNB(), n_actions=3)
-    >>> for x, y in datasets.Phishing():
+    >>> for x, y in datasets.Phishing().take(500):
     ...     p = model.predict_proba_one(x)
     ...     model.learn_one(x, y)
     >>> model.n_fits
-    3
+    2
     >>> bool(model.gaps().mean() < 0.7 * model.gaps(raw=True).mean())
     True
 

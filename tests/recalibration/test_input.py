@@ -200,7 +200,7 @@ def sure_source(n):
 MODELS = {
     "decision": DecisionRecalibrator(n_actions=2),
     "decision, full steps": DecisionRecalibrator(
-        n_actions=3, epsilon=0.1, start="none", step="full", cv=0, keep=0
+        n_actions=3, epsilon=0.2, start="none", step="full", cv=0, keep=0
     ),
     "lp": LpRecalibrator.as_in_paper(n_levels=3, tolerance=0.002, within="shift"),
     "temperature": TemperatureScaling(),
