@@ -1,14 +1,13 @@
 """Configurations are read from files, checked, and prepared: with the forecasters that they ask for.
 
-Keys never change their settings. A new key's memory is a copy of that of `BinaryKind.model`. The model itself
-never plays, and engines share it. The promises that `BinaryKind` keeps are a cache, which may be forgotten at
-any time. One field of `KeySettings` changes later: `max_jump`, by an engine that is told to `trust_events`.
+Keys never change their settings. A new key's memory is a copy of that of `BinaryKind.model`, and the model
+itself never plays. The promises that `BinaryKind` keeps are a cache: they may be forgotten at any time. One
+field of `KeySettings` is changed later: `max_jump`, by an engine that is told to `trust_events`.
 """
 
 from __future__ import annotations
 
 import tomllib
-from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -34,17 +33,11 @@ MOST_PROMISES = 100_000
 """How many promises are kept, so that they need not be computed again."""
 
 
-@lru_cache(maxsize=64)
-def _model_of(**parameters: Any) -> AlmostOneStepAhead:
-    """A forecaster with these parameters. A ledger that is opened asks several times for the same ones."""
-    return AlmostOneStepAhead(**parameters)
-
-
 class BinaryKind:
     """Forecasters of outcomes in [0, 1] that share their parameters."""
 
     def __init__(self, hints: bool = True, **parameters: Any) -> None:
-        self.model = _model_of(hints=hints, **parameters)
+        self.model = AlmostOneStepAhead(hints=hints, **parameters)
         self._promises: dict[tuple[int, ...], float] = {}
 
     def hint_of(self, hint: Any) -> float | None:
