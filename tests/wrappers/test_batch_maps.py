@@ -231,3 +231,11 @@ def test_what_is_kept_of_a_round_was_said_before_its_label_was_learnt(build):
     model = build(Knowing(), first_fit=40)
     learn(model, [({}, "ab"[(i + 1) % 2]) for i in range(60)])
     assert model.predict_proba_one({})[model.classifier.last] < 0.6
+
+
+@pytest.mark.usefixtures("few_corrections")
+def test_a_label_that_the_model_never_names_has_a_probability_from_the_first_fit_on():
+    model = DecisionCalibratedClassifier(Told(), first_fit=30)
+    learn(model, [({"a": 0.6, "b": 0.4}, "abz"[i % 3]) for i in range(30)])
+    assert model.recalibrator.n_features_in_ == 3
+    assert model.predict_proba_one({"a": 0.6, "b": 0.4})["z"] > 0.0
