@@ -82,7 +82,7 @@ POWERS: tuple[Power, ...] = ("oblivious", "adaptive", "internal", "mixed")
 
 @dataclass(frozen=True, eq=False)
 class Phase(Restored):
-    """A stretch of rounds played by one step function.
+    """A stretch of rounds played by one step function. It checks nothing.
 
     A driver plays the phases of an adversary one after the other. In each of them t starts again from 0,
     while the uniform draws continue: there is one for each round of the whole game.
@@ -96,11 +96,12 @@ class Phase(Restored):
     rounds
         How many rounds the phase lasts; None for as long as the game goes on.
     power
-        How much the step looks at; only "internal" steps need rise_zero and rise_one.
+        How much the step looks at: "oblivious", nothing the forecaster does; "adaptive", its forecasts;
+        "internal", rise_zero and rise_one, too.
     depth
-        How many rounds ahead the driver looks when it works out rise_zero and rise_one. With 1 it looks at
-        this round alone. With more, each of them is the largest rise of the certificate that any continuation
-        of this many rounds, this one included, can reach after that first outcome.
+        How many rounds ahead, at least 1, the driver looks when it works out rise_zero and rise_one. With 1
+        it looks at this round alone. With more, each of them is the largest rise of the certificate that any
+        continuation of this many rounds, this one included, can reach after that first outcome.
     hints
         Probabilities that were forecast for recorded outcomes, shape (rounds,), or for k classes (rounds, k);
         None for no hints.
@@ -121,6 +122,8 @@ Build = Callable[[str, int | None], tuple[Phase, ...]]
 @dataclass(frozen=True)
 class Kind(CatalogueEntry):
     """The entry of a catalogue for one kind of adversary, of two classes or of more.
+
+    `register` checks one of your own; making it checks nothing.
 
     Parameters
     ----------
@@ -308,25 +311,31 @@ class Adversary:
 
     @property
     def rounds(self) -> int | None:
-        """How many outcomes it has in all; None if it has no end."""
+        """How many outcomes it can give in all, a sum over its phases; None if it has no end."""
         known = [phase.rounds for phase in self._initial if phase.rounds is not None]
         return sum(known) if len(known) == len(self._initial) else None
 
     @property
     def hints(self) -> Floats | None:
-        """The hints of all its rounds in order; None unless every phase has hints."""
+        """The hints of all its rounds in order, shape (T,), or of k classes (T, k).
+
+        None unless every phase has hints.
+        """
         known = [phase.hints for phase in self._initial if phase.hints is not None]
         return np.concatenate(known) if len(known) == len(self._initial) else None
 
     def generator(self) -> np.random.Generator:
-        """A generator whose ``random()`` gives the draws of all rounds, one double each, from round 0 on."""
+        """A new generator whose ``random()`` gives the draws of all rounds, a double each, from round 0 on.
+
+        What is drawn from it does not change this object.
+        """
         seed = self.seed
         return np.random.default_rng(
             seed if isinstance(seed, np.random.SeedSequence) else seed_sequence(seed)
         )
 
     def reset(self) -> None:
-        """Forget everything: the next outcome is that of round 0 again."""
+        """Forget all rounds played by `outcome`: the next one is round 0 again, with the same draws."""
         self._playing = self.phases
         self._rng = self.generator()
         self._phase = 0
@@ -350,7 +359,7 @@ class Adversary:
         )
 
     def outcome(self, forecast: float = 0.5, rise_zero: float = 0.0, rise_one: float = 0.0) -> int:
-        """Play one round.
+        """Play the coming round. It counts in `n_rounds`, and the adversary's memory changes.
 
         Parameters
         ----------
@@ -429,7 +438,8 @@ class MulticlassAdversary(Adversary):
     Parameters
     ----------
     name, kind, phases, seed, horizon
-        As for `Adversary`.
+        Its name, its entry of the catalogue, the phases of the game, the seed of its draws, and the number of
+        rounds it was made for, or None; as for `Adversary`.
     n_classes
         k, from 2 to 1000.
 
@@ -457,7 +467,7 @@ class MulticlassAdversary(Adversary):
     def outcome(  # type: ignore[override]
         self, forecast: ArrayLike | None = None, rises: ArrayLike | None = None
     ) -> int:
-        """Play one round.
+        """Play the coming round. It counts in `n_rounds`, and the adversary's memory changes.
 
         Parameters
         ----------
@@ -471,7 +481,7 @@ class MulticlassAdversary(Adversary):
         Returns
         -------
         int
-            The number of a class.
+            The number of a class, from 0 to k - 1.
 
         Raises
         ------

@@ -36,7 +36,10 @@ from onlinecal.validation import check_count
 
 
 class Row(TypedDict):
-    """A row of `describe` about one adversary."""
+    """A row of `describe` about one adversary, a dict.
+
+    `parameters` is a text that names them with their defaults; the other keys are the fields of its `Kind`.
+    """
 
     name: str
     power: str
@@ -102,12 +105,20 @@ _TWO_CLASSES = KindCatalogue(
 
 
 def catalogue() -> dict[str, Kind]:
-    """Every kind of adversary by name: the library's, the oblivious ones first, then those registered."""
+    """Every `Kind` of adversary of two classes, by name: the library's, then those registered.
+
+    The library's are in the order of their power, the oblivious ones first. It is a new dict: to change it
+    changes no catalogue.
+    """
     return dict(_TWO_CLASSES.entries)
 
 
 def describe() -> list[Row]:
-    """A row for each adversary, for a table: name, power, parameters with defaults, summary and source."""
+    """A row for each adversary of two classes, for a table, in the order of `catalogue`.
+
+    Returns a list of dicts with the keys name, power, parameters (a text with their defaults), needs_horizon,
+    summary and source.
+    """
     return _TWO_CLASSES.rows()
 
 
@@ -127,9 +138,10 @@ def register(kind: Kind) -> None:
     Raises
     ------
     ValueError
-        If the name is not in kebab-case or belongs to another kind, if the power is not "oblivious",
-        "adaptive", "internal" or "mixed", if there is neither a step nor a `compose` that can be called, or
-        if `depth_parameter` or `horizon_unless` names no parameter.
+        If it is no `Kind`, if the name is not in kebab-case or belongs to another kind, if the power is not
+        "oblivious", "adaptive", "internal" or "mixed", if there is neither a step nor a `compose` that can be
+        called, if `initial` can neither be called nor is None, or if `depth_parameter` or `horizon_unless`
+        names no parameter.
     """
     if not isinstance(kind, Kind):
         raise ValueError(f"kind must be a Kind, got {kind!r}")
@@ -191,12 +203,16 @@ _SEVERAL_CLASSES = KindCatalogue(
 
 
 def multiclass_catalogue() -> dict[str, Kind]:
-    """Every kind of adversary of several classes by name, the oblivious ones first."""
+    """Every `Kind` of adversary of several classes by name, the oblivious ones first, in a new dict."""
     return dict(_SEVERAL_CLASSES.entries)
 
 
 def describe_multiclass() -> list[Row]:
-    """A row for each adversary of several classes, as in `adversaries.describe`."""
+    """A row for each adversary of several classes, for a table, in the order of `multiclass_catalogue`.
+
+    Returns a list of dicts with the keys name, power, parameters (a text with their defaults), needs_horizon,
+    summary and source.
+    """
     return _SEVERAL_CLASSES.rows()
 
 
@@ -214,7 +230,13 @@ def create_multiclass(
     horizon
         The number of rounds to be played, at least 1. Some adversaries cannot do without it.
     seed
-        A seed of `numpy.random.default_rng`, but not None.
+        A seed of `numpy.random.default_rng`, but not None. Equal specs, numbers of classes, horizons and
+        seeds make identical adversaries.
+
+    Returns
+    -------
+    MulticlassAdversary
+        It stands before its round 0. Its `name` is the spec in canonical form.
 
     Raises
     ------

@@ -67,7 +67,7 @@ REPLAY = Kind("replay", "the outcomes of a recorded stream, in order", "obliviou
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """A recorded stream of T rounds.
+    """A recorded stream of T rounds. The functions `replay_...` check what they make one of; this does not.
 
     Parameters
     ----------
@@ -97,14 +97,17 @@ class Stream:
         return len(self.outcomes)
 
     def phase(self, rounds: int | None = None) -> Phase:
-        """An oblivious phase of the first `rounds` rounds; None: of all."""
+        """An oblivious `Phase` of the first `rounds` outcomes, with their hints; None: of all."""
         step = replay_step if self.n_classes is None else replay_label_step
         state = self.outcomes[:rounds].astype(np.float64)
         hints = None if self.hints is None else self.hints[:rounds]
         return Phase(step, state, len(state), "oblivious", hints=hints)
 
     def adversary(self) -> Any:
-        """An oblivious `Adversary`, or `MulticlassAdversary`, that plays these outcomes once."""
+        """An oblivious `Adversary`, or `MulticlassAdversary`, that plays these outcomes once.
+
+        It is over after them, and the hints are its `hints`.
+        """
         if self.n_classes is None:
             return Adversary(self.name, REPLAY, [self.phase()], horizon=len(self))
         return MulticlassAdversary(self.name, REPLAY, self.n_classes, [self.phase()], horizon=len(self))
@@ -130,8 +133,8 @@ def replay_sequence(outcomes: ArrayLike, *, hints: ArrayLike | None = None, name
     Raises
     ------
     ValueError
-        For an empty or wrongly shaped sequence, an outcome other than 0 and 1, or a hint outside [0, 1]; the
-        error names the value and its row, counting from 0.
+        For an empty or wrongly shaped sequence, lengths that differ, an outcome other than 0 and 1, or a hint
+        outside [0, 1]; the error names the value and its row, counting from 0.
     """
     played = check_outcomes(outcomes).copy()
     if hints is None:
@@ -219,7 +222,11 @@ def river_dataset(name: str, *tasks: str) -> Any:
 
 
 def river_datasets(*tasks: str) -> dict[str, Any]:
-    """The datasets that come with river for these of its `tasks` ("Binary classification", ...), by name."""
+    """The datasets that come with river for these `tasks`, by the names of their classes.
+
+    `tasks` are river's own words, "Binary classification" for example; a dataset is an object of its class,
+    made anew. Other words find nothing. No dataset that has to be downloaded is among them.
+    """
     from river import datasets
     from river.datasets.base import FileDataset, RemoteDataset
 
@@ -247,6 +254,11 @@ def replay_labels(
         to float16 or float32 causes, are divided by their sum. None for no hints.
     name
         The stream's name.
+
+    Returns
+    -------
+    Stream
+        Of k classes, called 0, ..., k - 1. It has its own copies of the arrays.
 
     Raises
     ------
@@ -277,7 +289,9 @@ def _hints(hints: ArrayLike, rounds: int) -> Floats:
 def replay_river_labels(name: str) -> Stream:
     """The labels of a classification dataset that comes with river, in its order (no download).
 
-    Classes are numbered in the order of their labels. ValueError for any other `name`.
+    Returns a `Stream` without hints. Classes are numbered in the order of their labels, which are its
+    `classes`. `name` is the dataset's class name in `river.datasets`, "ImageSegments" for example. Raises
+    ValueError for any other name; the error lists those that can be used.
     """
     labels = [label for _, label in river_dataset(name, BINARY_TASK, SEVERAL_CLASSES_TASK)]
     classes, numbers = np.unique(np.array(labels), return_inverse=True)
@@ -297,6 +311,11 @@ def replay_table(path: str | Path) -> Stream:
     path
         A numpy archive (.npz) with the arrays `predictions`, class probabilities of shape (T, k), and
         `ground_truth`, class numbers from 0 to k - 1 of shape (T,).
+
+    Returns
+    -------
+    Stream
+        Of k classes. Its name is that of the file, without the extension.
 
     Raises
     ------

@@ -166,7 +166,7 @@ Value = float | int | str
 
 @dataclass(frozen=True)
 class Parameter:
-    """One number, word, text or other adversary that a spec string may set.
+    """One number, word, text or other adversary that a spec string may set. Making it checks nothing.
 
     Parameters
     ----------
@@ -225,7 +225,11 @@ class Parameter:
         return f"{self.name}={'|'.join([default, *others])}"
 
     def read(self, text: str, owner: str) -> Value:
-        """The value that `text` stands for; ValueError names `owner`, parameter, text and what is allowed."""
+        """The value that `text` stands for, a float, an int or a text, as the form says.
+
+        Raises ValueError for one that is not allowed; it names `owner`, the kind that has this parameter, the
+        parameter, the text and what is allowed.
+        """
         if self.form == "text" and text:
             try:
                 return text if self.canonical is None else self.canonical(text)

@@ -81,7 +81,9 @@ def one_step_ahead(m: int, outcomes: Iterable[int]) -> Iterator[float]:
     """One-Step-Ahead of the online paper (section 3), which no one can play: it predicts after the outcome.
 
     Its predictions on `outcomes`, of 0 and 1, are the look-ahead predictions of Algorithm 1 on the same grid,
-    0, 1/`m`, ..., 1. Their expected calibration error is at most m + 1, a sum over rounds (Theorem 2).
+    0, 1/`m`, ..., 1: an iterator with one for each outcome. Their expected calibration error is at most m +
+    1, a sum over rounds (Theorem 2). Raises ValueError, when it is read, for any other outcome, and for an m
+    that is no whole number of at least 1.
     """
     m = check_count(m, "m")
     alpha, i = [0] * (m + 1), (m - 1) // 2
@@ -104,6 +106,9 @@ def balanced(m: int, slack: Fraction | float = Fraction(1, 2)) -> Generator[floa
     A point accepts an outcome if that brings its bias not beyond `slack`, which is at least 1/2. Predictions
     are midpoints of the grid with `m` cells. On any T outcomes they are at most T/(2m) + slack (m - 1) away
     from calibrated ones, a sum over rounds; that is less than √T for m = √T and slack 1/2 (Theorem 7).
+
+    It is a generator as that of Algorithm 1: send it each outcome, and it yields the next prediction. Raises
+    ValueError, at the first `next` or the outcome, for what is out of range.
     """
     m, slack = check_count(m, "m"), Fraction(slack)
     if slack < Fraction(1, 2):
@@ -122,7 +127,11 @@ def balanced(m: int, slack: Fraction | float = Fraction(1, 2)) -> Generator[floa
 
 
 def predictions(forecaster: Generator[Any, Any, None], outcomes: Iterable[Any]) -> list[Any]:
-    """What the `forecaster` predicts before each of the `outcomes`: as many predictions, in their order."""
+    """What the `forecaster` predicts before each of the `outcomes`: as many predictions, in their order.
+
+    `forecaster` is a fresh generator, as of `almost_one_step_ahead(m)` or `SimplexForecaster(k, m).game()`;
+    it is played on. Raises what it raises, a ValueError for what is no outcome.
+    """
     made = []
     prediction = next(forecaster)
     for outcome in outcomes:
@@ -149,6 +158,11 @@ class SimplexForecaster:
     cell, steps
         The k vertices of the current cell in cyclic order. Step i leads from vertex i to the next one: it
         moves a unit from class `steps[i]` to the class after it, the first one after the last.
+
+    Raises
+    ------
+    ValueError
+        Unless k and m are whole numbers of at least 1.
     """
 
     def __init__(self, k: int, m: int) -> None:
@@ -170,13 +184,14 @@ class SimplexForecaster:
             self.observe(outcome)
 
     def barycentre(self) -> list[Fraction]:
-        """The mean of the current cell's vertices: the next prediction."""
+        """The mean of the current cell's vertices, k fractions of sum 1: the next prediction."""
         return [Fraction(sum(column), self.k * self.m) for column in zip(*self.cell, strict=True)]
 
     def observe(self, outcome: int) -> Point:
         """Charge the vertex of the cell that carries the `outcome`, a class from 0 to k - 1, as its label.
 
-        Returns that vertex: the look-ahead prediction. Raises ValueError for any other outcome.
+        A round is settled so. Returns that vertex: the look-ahead prediction. Raises ValueError for any other
+        outcome.
         """
         y = check_count(outcome, "outcome", self.k - 1, least=0)
         (look_ahead,) = [x for x in self.cell if self.label(x) == y]
@@ -376,7 +391,8 @@ def multiclass_calibration(
     p, epsilon
         The order of the error, above 1 or inf, and how much of it may be left, between 0 and 1.
     n_levels, tolerance
-        In place of the paper's lambda and beta/2. None: those.
+        How many levels a class has, and the largest error that is not corrected, between 0 and 1; in place of
+        the paper's lambda and beta/2. None: those.
     start
         What a bin predicts at first. None: rho, the distribution that is nearest to its corner.
     select
@@ -390,13 +406,15 @@ def multiclass_calibration(
     Raises
     ------
     ValueError
-        For p, epsilon or n_levels out of range, for a table without rows or with rows that are not
+        For p, epsilon, n_levels or tolerance out of range, for a table without rows or with rows that are not
         probabilities, and for another number of labels.
     """
     rows, k = checked_rows(table, labels)
     n = len(rows)
     # set beta and lambda, and with them the discretization R and the canonical distributions rho
     order, error = check_order(p, above_one=True), check_open_unit(epsilon, "epsilon")
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must be a number between 0 and 1, got {tolerance}")
     power = 0.0 if isinf(order) else 1 / (order - 1)
     beta = Fraction(error * (error / 2) ** power) if tolerance is None else 2 * Fraction(tolerance)
     lam = ceil(1 / beta) if n_levels is None else check_count(n_levels, "n_levels")
@@ -590,7 +608,11 @@ def soft_decision_calibration(
 
 
 def hard(w: Sequence[Sequence[float]]) -> Assignment:
-    """The partition by the largest of K linear scores with the weights `w`, K rows of C numbers (Eq. 6)."""
+    """The partition by the largest of K linear scores with the weights `w`, K rows of C numbers (Eq. 6).
+
+    Returns a function from a row of C probabilities to K numbers: 1 for the action with the largest score, of
+    equals the first, and 0 for the others.
+    """
 
     def b(q: Row) -> Row:
         scores = [sum(map(mul, q, w_a)) for w_a in w]
@@ -600,7 +622,10 @@ def hard(w: Sequence[Sequence[float]]) -> Assignment:
 
 
 def soft(w: Sequence[Sequence[float]]) -> Assignment:
-    """The softmax of K linear scores with the weights `w`, K rows of C numbers (section 4.4)."""
+    """The partition by the softmax of K linear scores with weights `w`, K rows of C numbers (section 4.4).
+
+    Returns a function from a row of C probabilities to K numbers of sum 1, one for each action.
+    """
 
     def b(q: Row) -> Row:
         scores = [sum(map(mul, q, w_a)) for w_a in w]
@@ -613,7 +638,8 @@ def soft(w: Sequence[Sequence[float]]) -> Assignment:
 def worst_of(partitions: Sequence[Assignment]) -> Maximizer:
     """A `search` for `hard_decision_calibration` and `soft_decision_calibration`, by brute force.
 
-    It returns the one of these `partitions` that has the largest sum of errors over actions.
+    It returns the one of these `partitions`, as of `hard` or `soft`, that has the largest sum of errors over
+    actions; of equal ones the first.
     """
 
     def search(p: list[Row], wrong: list[Row]) -> Assignment:

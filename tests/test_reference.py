@@ -141,6 +141,7 @@ def test_on_all_short_sequences_the_bounds_of_the_papers_hold(m):
         (lambda: multiclass_calibration([[1, 0], [1]], [0, 0]), "row 1 has not"),
         (lambda: multiclass_calibration([[0.5, 0.6]], [0]), "row 0 has not"),
         (lambda: multiclass_calibration([[1, 0]], [0], p=1), "p must be a number above 1, or inf, got 1"),
+        (lambda: multiclass_calibration([[1, 0]], [0], tolerance=0), "tolerance must be .* 0 and 1, got 0"),
     ],
 )
 def test_what_is_no_grid_and_no_outcome_is_refused(start, message):

@@ -79,7 +79,10 @@ class Genome:
 
     @classmethod
     def parse(cls, text: str) -> Genome:
-        """The genome that a text like "3x1 2x0 5x01" spells; ValueError names a block that is not one."""
+        """The genome that a text like "3x1 2x0 5x01" spells: blocks of a share, an x and a word, with spaces.
+
+        Raises ValueError, which names the block, for what is no such text.
+        """
         blocks = []
         for written in text.split():
             share, cross, word = written.partition("x")
@@ -96,12 +99,12 @@ class Genome:
         return " ".join(f"{share}x{word}" for share, word in self.blocks)
 
     def ends(self, T: int) -> list[int]:
-        """The round before which each block ends, if T rounds are played; the last is T."""
+        """The round before which each block ends, if `T` rounds are played: a number a block, the last T."""
         shares = [share for share, _ in self.blocks]
         return [T * share // sum(shares) for share in accumulate(shares)]
 
     def outcomes(self, T: int) -> NDArray[np.uint8]:
-        """The sequence of T rounds, shape (T,); ValueError unless T is a whole number of at least 1."""
+        """The outcomes of `T` rounds, uint8, shape (T,); ValueError unless T is a whole number from 1 on."""
         ends = self.ends(check_count(T, "T"))
         sequence = np.empty(T, dtype=np.uint8)
         for (_, word), begin, end in zip(self.blocks, [0, *ends], ends, strict=False):
@@ -110,7 +113,7 @@ class Genome:
         return sequence
 
     def state(self, T: int) -> State:
-        """The state of `genome_step` before the first of T rounds."""
+        """The state, a float64 array, with which a phase plays this genome over `T` rounds."""
         table: list[float] = []
         for (_, word), end in zip(self.blocks, self.ends(T), strict=True):
             table += [end, len(word), int(word, 2)]
@@ -202,7 +205,7 @@ class Champion(NamedTuple):
 
 @cache
 def stored_champions() -> tuple[Champion, ...]:
-    """The champions that come with the library, in the order of its file."""
+    """Every `Champion` that comes with the library, in the order of its file."""
     text = resources.files(__package__).joinpath("champions.toml").read_text(encoding="utf-8")
     return tuple(
         Champion(**{**table, "genome": Genome.parse(table["genome"])})

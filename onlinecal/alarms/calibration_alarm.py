@@ -227,7 +227,7 @@ class Finding(NamedTuple):
     Attributes
     ----------
     low, high
-        Forecasts from low up to high.
+        It is about forecasts from low up to high, parts of [0, 1].
     direction
         "too low", "too high", or of all forecasts "overconfident" or "underconfident".
     share
@@ -310,6 +310,8 @@ class CalibrationAlarm(Restored, base.DriftDetector):
     def update(self, p: float, y: SupportsFloat | None = None) -> None:
         """Take up a forecast `p` and its outcome `y`, both in [0, 1].
 
+        `drift_detected` says whether this round raised an alarm.
+
         Raises ValueError, and changes nothing, if either is no number in [0, 1], or if there is no outcome:
         models of river call their detectors without one.
         """
@@ -323,9 +325,10 @@ class CalibrationAlarm(Restored, base.DriftDetector):
     def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> NDArray[np.int64]:
         """Take up rounds one after the other, each array of shape (T,), and say which raised an alarm.
 
-        Rounds are numbered from 0 in the arrays. The state is the same as after as many calls of `update`.
-        Raises ValueError, and changes nothing, if there are numbers outside [0, 1], or if forecasts are all 0
-        or 1 beside outcomes that are not: then the arguments look swapped.
+        Returns the numbers of these rounds, from 0 in the arrays, increasing; an empty array for none. The
+        state is the same as after as many calls of `update`. Raises ValueError, and changes nothing, for
+        numbers outside [0, 1], for lengths that differ or are 0, or if forecasts are all 0 or 1 beside
+        outcomes that are not: then the arguments look swapped.
         """
         p, fund_shares = check_share_history(forecasts, outcomes)
         y = fund_shares.astype(np.float64)
@@ -344,22 +347,31 @@ class CalibrationAlarm(Restored, base.DriftDetector):
 
     @property
     def statistic(self) -> float:
-        """The evidence for a change since the last alarm. An alarm is raised when it reaches 1/alpha."""
+        """The evidence for a change since the last alarm, at least 0. At 1/alpha an alarm is raised."""
         return float(self._state[STATISTIC])
 
     @property
     def e_value(self) -> float:
-        """The evidence against all forecasts so far. If they are calibrated its mean is at most 1."""
+        """The evidence against all forecasts so far, 1 at first; alarms do not change it.
+
+        If the forecasts are calibrated its mean is at most 1.
+        """
         return float(self._state[E_VALUE])
 
     @property
     def p_value(self) -> float:
-        """A bound on the chance that calibrated forecasts ever meet as much evidence as `e_value` has had."""
+        """A bound on the chance that calibrated forecasts ever come to as much evidence as `e_value` has had.
+
+        It is 1 at first, and never rises.
+        """
         return float(min(1.0, 1.0 / self._state[LARGEST_E_VALUE]))
 
     @property
     def finding(self) -> Finding:
-        """Which forecasts seem to be wrong since the last alarm, and how; right after it, which raised it."""
+        """Which forecasts seem to be wrong since the last alarm, and how: the strongest evidence there is.
+
+        Until the round after an alarm it says what raised the alarm. Its `share` is 0 without any evidence.
+        """
         accounts = self._detectors
         meaning = MEANINGS[int(np.argmax(accounts))]
         same = [bet for bet in range(N_BETS) if MEANINGS[bet] == meaning]

@@ -140,15 +140,16 @@ class DistributionAlarm(Restored, base.DriftDetector):
         self._detectors, self._products, self._grows_since = [0.0] * N_BETS, [0.0] * N_BETS, [0] * N_BETS
 
     def update(self, chances: Mapping[float, float], y: float | None = None) -> None:
-        """Take up a forecast, which has for each threshold q the chance that y <= q, and the target y.
+        """Take up a forecast, a dict with the chance that y <= q for each threshold q, and the target y.
 
+        Thresholds increase, and chances do not decrease. `drift_detected` says if it is an alarm.
         `CalibratedDistribution.predict_distribution_one` answers with such chances. A forecast declares a
         target impossible between two thresholds with the same chance, below a chance of 0 and above one of 1.
         A target there speaks against the forecasts as much as one with a tiny chance. Sums are rounded, so a
         chance may be below the one before it, below 0 or above 1 by 1e-6, and is then moved.
 
-        Raises ValueError, and changes nothing, if the chances are no distribution, or if the target is no
-        finite number.
+        Raises ValueError, and changes nothing, if the chances are no distribution, or if the target is
+        missing or no finite number.
         """
         if y is None:
             raise ValueError(f"y must be the target of the forecast, got None: {NEEDS_BOTH}")
@@ -168,12 +169,15 @@ class DistributionAlarm(Restored, base.DriftDetector):
 
     @property
     def statistic(self) -> float:
-        """The evidence for a change since the last alarm. An alarm is raised when it reaches 1/alpha."""
+        """The evidence for a change since the last alarm, at least 0. At 1/alpha an alarm is raised."""
         return sum(self._detectors)
 
     @property
     def direction(self) -> str:
-        """What seems to be wrong: the distributions are "too high", "too low", "too narrow" or "too wide"."""
+        """What seems to be wrong: the distributions are "too high", "too low", "too narrow" or "too wide".
+
+        It goes by the evidence since the last alarm; until the round after that, it says what raised it.
+        """
         return DIRECTIONS[self._strongest]
 
     @property

@@ -67,7 +67,7 @@ class Address(NamedTuple):
     """The arguments for which it makes the class, if the name is that of a function."""
 
     def reach(self) -> Beginning:
-        """The `Beginning` of that class, in any process."""
+        """The `Beginning` of that class, in any process: its module is imported, and its maker called."""
         maker = getattr(import_module(self.module), self.name)
         if self.arguments is not None:
             maker(*self.arguments)
@@ -136,7 +136,7 @@ class Entry:
             beginning.spent += time.perf_counter() - begin
 
     def interpret(self, given: tuple[Any, ...]) -> Any:
-        """Call the function in the interpreter."""
+        """Call the function in the interpreter, with the arguments `given`; what it plays on is changed."""
         played = given[: self.n_played]
         if self.rows is None:
             with PLAYING_TURN:
@@ -254,7 +254,10 @@ def at_once() -> bool:
 
 @contextmanager
 def compiled_at_once() -> Iterator[None]:
-    """A context in which every kernel is compiled at its first call, and the interpreter begins none."""
+    """A context in which every kernel is compiled at its first call, and the interpreter begins none.
+
+    It holds for all threads of the process, and may be nested.
+    """
     global _at_once
     _at_once += 1
     try:
@@ -266,7 +269,8 @@ def compiled_at_once() -> Iterator[None]:
 def interpreted_first(kind: type[Kind], address: Address, **entries: Any) -> type[Kind]:
     """A `namespace` of entries that the interpreter begins; anything but an `Entry` is held as it is.
 
-    With NUMBA_DISABLE_JIT=1 nothing is ever compiled.
+    `kind` declares the names of `entries`, and `address` says where another process finds what is returned, a
+    class. With NUMBA_DISABLE_JIT=1 nothing is ever compiled.
     """
     if config.DISABLE_JIT:
         plain = {name: x.kernel if isinstance(x, Entry) else x for name, x in entries.items()}

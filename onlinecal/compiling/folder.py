@@ -59,7 +59,7 @@ _told: list[str] = []
 
 
 def kept_in() -> Path | None:
-    """The folder for new code, which is made if it is missing; None if there is none."""
+    """The folder in which compiled code is kept, made if it is missing; None if none can be written to."""
     for place in _places():
         with suppress(OSError):
             return _made(place)

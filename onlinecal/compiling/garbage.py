@@ -13,7 +13,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Switch the garbage collector off: it would look again and again at thousands of objects in use."""
+    """A context in which the garbage collector is off; behind it, it is as it was before.
+
+    It would look again and again at thousands of objects in use.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

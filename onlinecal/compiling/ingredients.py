@@ -160,7 +160,11 @@ class _Ingredients:
 
 @cache
 def modules_digest(*names: str) -> str:
-    """40 hexadecimal digits for these modules of ours and all those that they import, as they are on disk."""
+    """40 hexadecimal digits for the code of these modules, by name, and of all of ours that they import.
+
+    The code is what is on disk, without docstrings, comments and line numbers. Names that are no module of
+    this package count as nothing.
+    """
     told = [(name, substance(code)) for name, code in modules_of(*names).items()]
     return hashlib.sha256(repr(told).encode()).hexdigest()[:40]
 

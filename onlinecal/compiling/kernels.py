@@ -153,9 +153,10 @@ def entry_point(kernel: Any, *types: Any) -> Callable[..., Any]:
 
 
 def address_of(kernel: Any, signature: Any) -> Any:
-    """The address of a kernel's machine code for this signature, for `instructions.called`.
+    """The address of a kernel's machine code for this `signature` of numba, for `instructions.called`.
 
-    The kernel must live as long as the address. If nothing is compiled it is the function itself.
+    The kernel is compiled for it if that has not been done. It must live as long as the address, an int. With
+    NUMBA_DISABLE_JIT=1 the answer is the function itself.
     """
     if not hasattr(kernel, "compile"):
         return kernel

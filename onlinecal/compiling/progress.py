@@ -38,13 +38,13 @@ SECONDS = {
 
 @dataclass
 class Compiled:
-    """Loops compiled so far, by this process and by others that were added, and the seconds that it took."""
+    """How many loops were compiled, here and in other processes that were added, and in how many seconds."""
 
     loops: int = 0
     seconds: float = 0.0
 
     def add(self, other: Compiled) -> None:
-        """Count what another process has compiled."""
+        """Add the `loops` and `seconds` of another count to these."""
         self.loops += other.loops
         self.seconds += other.seconds
 
@@ -117,7 +117,7 @@ event.register("numba:compile", LISTENER)
 
 @contextmanager
 def counting() -> Iterator[Compiled]:
-    """Count the loops that this process compiles meanwhile.
+    """A context that gives a `Compiled`, which counts the loops that this process compiles meanwhile.
 
     Examples
     --------

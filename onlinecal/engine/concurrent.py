@@ -107,9 +107,12 @@ class AsyncEngine:
 
     Raises
     ------
-    LedgerError, ValueError
-        Where `Engine` does, and for a number that cannot be. A failed commit reaches every caller of its
-        batch; the next batch starts again from what the ledger holds.
+    LedgerError
+        Where `Engine` raises it, and from every call after `aclose` has begun. A failed commit reaches every
+        caller of its batch; the next batch starts again from what the ledger holds.
+    ValueError
+        Where `Engine` raises it; if `config` is given with an engine; for a number that is not whole or below
+        1; and for `most_waiting` below `most_in_batch`.
 
     Examples
     --------
@@ -157,17 +160,27 @@ class AsyncEngine:
         hint: float | dict[str, float] | None = None,
         time: float | str | None = None,
     ) -> Answer:
-        """Ask for a forecast, as `Engine.query`: a `Forecast`, or a `Rejected` that says why."""
+        """Ask for a forecast, as `Engine.query`: a `Forecast`, or a `Rejected` that says why.
+
+        It is on disk when this returns. Raises LedgerError as `handle` does.
+        """
         return (await self.handle([Query(id, key, hint, time)]))[0]
 
     async def outcome(
         self, id: str | int, value: bool | int | float | str, time: float | str | None = None
     ) -> Answer:
-        """Settle a forecast, as `Engine.outcome`: a `Settled`, a `Parked` or a `Rejected`."""
+        """Settle a forecast, as `Engine.outcome`: a `Settled`, a `Parked` or a `Rejected`.
+
+        It is on disk when this returns. Raises LedgerError as `handle` does.
+        """
         return (await self.handle([Outcome(id, value, time=time)]))[0]
 
     async def withdraw(self, id: str | int, time: float | str | None = None) -> Answer:
-        """Say that the outcome of the forecast `id` will never be known: a `Withdrawn`, or a `Rejected`."""
+        """Say that the outcome of the forecast `id` will never be known: a `Withdrawn`, or a `Rejected`.
+
+        The forecast is then never charged. It is on disk when this returns. Raises LedgerError as `handle`
+        does.
+        """
         return (await self.handle([Withdraw(id, time=time)]))[0]
 
     async def handle(self, events: Iterable[Incoming | Rejected]) -> list[Answer]:
@@ -187,27 +200,47 @@ class AsyncEngine:
             return answers
 
     async def total(self) -> Total:
-        """The sums over all keys, as of now."""
+        """The sums over all keys, as `Engine.total`. Keys on disk are read while batches go on.
+
+        Raises LedgerError if the ledger cannot be read, or after `aclose`.
+        """
         with self._calling():
             await self._read_all_keys()
             return await self._in_thread(self.engine.total)
 
     async def summary(self, key: str) -> Summary | None:
-        """The rounds, open forecasts and bounds of a key; None if it was never asked for a forecast."""
+        """The rounds, open forecasts, bounds and alarms of the key with this name, as `Engine.summary`.
+
+        None if no query of it was accepted. Raises LedgerError if the ledger cannot be read, or after
+        `aclose`.
+        """
         return await self._ask(lambda: self.engine.summary(key))
 
     async def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:
-        """Pairs (name, `Summary`) of at most `limit` keys after the first `offset`, as `Engine.keys`."""
+        """Pairs (name, `Summary`) of at most `limit` keys after the first `offset`, as `Engine.keys`.
+
+        They are in the order of their first queries. Raises ValueError unless limit is a whole number of at
+        least 1 and offset one of at least 0; LedgerError if the ledger cannot be read, or after `aclose`.
+        """
         return await self._ask(lambda: self.engine.keys(offset, limit))
 
     async def largest(self, limit: int = 10) -> list[NamedSummary]:
-        """Pairs (name, `Summary`) of the `limit` keys with the largest certificate per settled round."""
+        """Pairs (name, `Summary`) of the `limit` keys with the largest certificate per settled round.
+
+        The largest comes first, as in `Engine.largest`. Raises ValueError unless limit is a whole number of
+        at least 1; LedgerError if the ledger cannot be read, or after `aclose`.
+        """
         with self._calling():
             await self._read_all_keys()
             return await self._in_thread(lambda: self.engine.largest(limit))
 
     async def overview(self, limit: int = 10) -> Overview:
-        """All keys together, and at most `limit` of the keys to look at first, of each kind."""
+        """All keys together, and the keys to look at first, as `Engine.overview`.
+
+        At most `limit` keys are named for a large certificate, and as many for their alarms. Raises
+        ValueError unless limit is a whole number of at least 1; LedgerError if the ledger cannot be read, or
+        after `aclose`.
+        """
         with self._calling():
             await self._read_all_keys()
             return await self._in_thread(lambda: self.engine.overview(limit))
@@ -215,7 +248,8 @@ class AsyncEngine:
     async def aclose(self) -> None:
         """Refuse new calls, wait until all earlier ones are answered, and end the thread.
 
-        An engine that this object has opened is closed as by `Engine.close`.
+        An engine that this object has opened is closed as by `Engine.close`, and LedgerError is raised where
+        that raises it; one that was given stays open. Calls after this raise LedgerError, but for `aclose`.
         """
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())

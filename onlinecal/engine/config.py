@@ -60,41 +60,46 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         `SimplexAlmostOneStepAhead`. "lp": the classes' labels; hints are recalibrated under the l_p error as
         by `LpCalibratedClassifier`, whose certificate is the l_p error of what was said, times the rounds.
     classes
-        The labels of a simplex or of "lp"; None: they are discovered as they come.
+        The labels of the classes, of kinds "simplex" and "lp": 1 to 1,024 different texts. None: they are
+        discovered as they come.
     most_classes
-        How many classes a key without `classes` may discover, 1 to 1,024. What names more labels, or one
-        label more, is rejected.
-    horizon, n_cells, grid, rule, slack, report
-        Parameters of the forecaster; None: its default. A horizon counts the rounds of one lane.
+        How many classes a key of these kinds without `classes` may discover, 1 to 1,024. An event that names
+        more labels, or one label more, is rejected.
+    horizon, n_cells, slack, report
+        Parameters of the forecaster, of kinds "binary" and "simplex"; None: its default. A horizon counts the
+        rounds of one lane.
+    grid, rule
+        Parameters of the forecaster of kind "binary" only; None: its default.
     window
-        Keep a certificate of the key's last so many settled rounds, too (of binary outcomes, or of classes
-        that are given); its state then holds these rounds. Also a parameter of the forecaster: it chooses the
-        grid unless others do.
+        Of kind "binary", and of kind "simplex" with `classes`: keep a certificate of the key's last so many
+        settled rounds, too; its state then holds these rounds. Also a parameter of the forecaster: it chooses
+        the grid unless others do. None: no such certificate.
     hints
         Whether queries may have hints, as of the forecasters: slack and report, where they are not set, are
         then those for hints. False: a query with a hint is rejected, and the guarantee of the key is less.
         Kind "lp" needs hints.
     p, epsilon, n_levels, tolerance, within, first_fit, fading
-        Parameters of "lp", as of `LpCalibratedClassifier`. None: the default there. p is finite.
+        Parameters of kind "lp" only, as of `LpCalibratedClassifier`, but that p is at most 100. None: the
+        default there.
     lanes
-        How many forecasters share a key. A forecast is made by one of them that waits for no outcome, if
-        there is one; so with as many lanes as forecasts are ever open at once, labels are never late for
-        any of them, and each keeps the guarantee of its own rounds. The certificates add up. Late labels do
-        not harm "lp", which has one.
+        How many forecasters share a key, 1 to 65,536; of kind "lp" 1. A forecast is made by one of them that
+        waits for no outcome, if there is one; so with as many lanes as forecasts are ever open at once,
+        labels are never late for any of them, and each keeps the guarantee of its own rounds. The
+        certificates add up. Late labels do not harm "lp".
     expire_after
         Seconds after the query's time, on the key's own clock (the latest time of its accepted events), at
         which a forecast stops waiting; an outcome that comes later is rejected. None: it waits for ever.
     expire_as
-        The outcome, 0 or 1, that a forecast gets when it stops waiting, of kind "binary": for logs of clicks,
-        fraud or churn, where only what happened is reported and silence means no. It is then settled as any
-        other. None: it gets no outcome and is never charged; where only one outcome is ever reported,
-        forecasts then go to that one.
+        The outcome, 0 or 1, that a forecast gets when it stops waiting; of kind "binary", and only with
+        `expire_after`. It is then settled as any other. This is for logs of clicks, fraud or churn, where
+        only what happened is reported and silence means no. None: it gets no outcome and is never charged;
+        where only one outcome is ever reported, forecasts then go to that one.
     steering
         Whether hints are steered before forecasters follow them: mapped to better ones by what followed the
         key's hints so far. Their squared errors never add up to more than those of the hints themselves plus
         1/10 (kind "simplex": summed over the classes, 1/5), if labels come in time. None and True: yes;
-        without hints there is nothing to steer, and nothing is kept. False: hints
-        are followed as they are. Not for kind "lp".
+        without hints there is nothing to steer, and nothing is kept. False: hints are followed as they are.
+        With kind "lp" only None is accepted, and nothing is steered.
     max_jump
         Of keys whose forecasts expire: seconds by which an event's time may be ahead of the key's clock; with
         more it is rejected, and the clock stays where it is. A key's first time may be as far from 0 as that,
@@ -107,8 +112,9 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     Raises
     ------
     ValueError
-        For a parameter of the wrong kind, and for parameters that do not go together; the message names it
-        and the value. What only a forecaster knows, as the range of `slack`, `Engine` refuses.
+        For a parameter of the wrong type or out of range, and for one that does not go with `kind` or with
+        another; the message names it and the value. What only a forecaster knows, as the range of `slack` or
+        the names of grids, is refused by whatever plays it: `Engine`, `read_config`.
     """
 
     kind: Kind = "binary"
@@ -213,7 +219,21 @@ def checked_classes(classes: Any) -> tuple[str, ...]:
 
 
 class Match(Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys whose names match a `pattern` (`*`, `?` and `[...]` as in a shell) and their `config`."""
+    """The keys whose names match a pattern, and their configuration.
+
+    Attributes
+    ----------
+    pattern
+        A text in which `*` stands for any characters, `/` included, `?` for one, and `[...]` for one of those
+        named, as in a shell. Capital letters are not small ones.
+    config
+        The `KeyConfig` of these keys.
+
+    Raises
+    ------
+    ValueError
+        If the pattern is no text or empty, or config is no `KeyConfig`.
+    """
 
     pattern: str
     config: KeyConfig

@@ -109,9 +109,11 @@ class Engine:
     config
         What forecasters the keys get; None: what the ledger was made with, or the default.
     hot_keys
-        How many keys stay in memory between batches; others are read from the ledger when they are needed.
+        How many keys stay in memory between batches, at least 0; others are read from the ledger when they
+        are needed.
     states_behind
-        How many events a state may be behind the log; more means less writing and a longer restart.
+        How many events a state may be behind the log, at least 0; more means less writing and a longer
+        restart.
 
     Raises
     ------
@@ -119,7 +121,8 @@ class Engine:
         If the ledger cannot be opened, is damaged, in use by another writer, or was made by other rules.
         Later every method raises it if the ledger cannot be read, or after `close`.
     ValueError
-        If the configuration is not the one that the ledger was made with, or has a value that cannot be.
+        If the configuration is not the one that the ledger was made with (`max_jump` and `park` may differ),
+        or an argument has a value that cannot be.
 
     Examples
     --------
@@ -142,7 +145,8 @@ class Engine:
         states_behind: int = STATES_BEHIND,
     ) -> None:
         self._mutex, self._activity = threading.RLock(), Activity()
-        self.hot_keys, self.states_behind = hot_keys, states_behind
+        self.hot_keys = check_count(hot_keys, "hot_keys", least=0)
+        self.states_behind = check_count(states_behind, "states_behind", least=0)
         # numbers of the outbox: the last that was given, up to which all is delivered, up to which it is gone
         self._last_kept = self._delivered = self._gone = 0
         self._ends = dict[str, int]()
@@ -215,9 +219,10 @@ class Engine:
     def handle(self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[Input] = ()) -> list[Answer]:
         """Answer a batch of `events`, which are on disk when this returns.
 
-        Returns a list with one answer for each event, in their order. Refusals from `decode_lines` may be
-        among the events, and are passed on. `inputs`, pairs (path, position) or triples (path, position,
-        mark), say how far inputs were read, and are kept with the batch. Raises LedgerError, and keeps
+        Returns a list with one answer for each event, in their order. An event with a value that cannot be is
+        answered with a `Rejected`, and changes nothing. Refusals from `decode_lines` may be among the events,
+        and are passed on. `inputs`, pairs (path, position) or triples (path, position, mark), say how far
+        inputs were read, and are kept with the batch: see `InputPosition`. Raises LedgerError, and keeps
         nothing of the batch, if the ledger cannot be written; ValueError for anything that is no event.
         """
         columns = columns_of_events(events)
@@ -235,23 +240,24 @@ class Engine:
         """Answer a batch as `handle` does, and keep the answers in the ledger until they are delivered.
 
         This is for programs that send answers on, and may be killed before these have arrived. `pack` makes
-        bytes of the list of answers. They are written in the transaction of their events, and are returned
-        with their number. They are among `kept` until `delivered` is called with that number. `pack` is
-        called before the transaction; if it raises, nothing of the batch is kept. `inputs` and errors are
-        those of `handle`.
+        bytes of the list of answers, one for each event. They are written in the transaction of their events,
+        and are returned with their number, an `UndeliveredAnswers`. They are among `kept` until `delivered`
+        is called with that number. `pack` is called before the transaction; if it raises, nothing of the
+        batch is kept. `inputs` and errors are those of `handle`.
         """
         _, [kept] = self._handle(columns_of_events(events), inputs, pack)
         return kept
 
     def kept(self) -> list[UndeliveredAnswers]:
-        """The answers that are not known to have been delivered, the oldest first."""
+        """What `handle_and_keep` kept and is not known to have been delivered, the oldest first."""
         with self._mutex:
             return [kept for kept in self._ledger.outbox() if kept.number > self._delivered]
 
     def delivered(self, number: int) -> None:
-        """Say that the batches of kept answers have arrived, up to the one with this `number`.
+        """Say that the kept answers have arrived, those of the batch with this `number` and all before it.
 
-        The next transaction deletes them. Raises ValueError for a number that no batch has.
+        They leave `kept` at once, and the file with the next transaction. Raises ValueError for a number
+        below 0, or above that of the last batch that was kept.
         """
         with self._mutex:
             if not 0 <= number <= self._last_kept:
@@ -287,9 +293,10 @@ class Engine:
             return batch, kept
 
     def trust_events(self) -> None:
-        """From now on accept events of any time, and park no outcome.
+        """From now on accept events of any time, whatever `max_jump`, and park no outcome.
 
-        This is for replaying events that were accepted before. It holds until the engine is closed.
+        This is for replaying events that were accepted before: an outcome before its query is then rejected
+        as "unknown". It holds until the engine is closed.
         """
         with self._mutex:
             self._trusts_events = True
@@ -313,7 +320,8 @@ class Engine:
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
         """Answer the events in `data`, complete lines of JSON in UTF-8, with one line of JSON for each.
 
-        A line that is no event is answered as rejected. `inputs` and LedgerError are those of `handle`.
+        Returns bytes with as many lines, in their order. A line that is no event is answered as rejected.
+        `inputs` and LedgerError are those of `handle`.
         """
         return encode_lines(self.handle(decode_lines(data), inputs=inputs))
 
@@ -336,18 +344,25 @@ class Engine:
     ) -> Answer:
         """Settle the forecast of this `id` by an outcome, `value`; it is on disk when this returns.
 
-        `value` and `time` are those of an `Outcome`. Returns a `Settled`, a `Parked` if the query has not
-        come yet, or a `Rejected`. Raises LedgerError as `handle` does.
+        `value` and `time` are those of an `Outcome`. Returns a `Settled`; a `Parked` if the query has not
+        come yet and the configuration's `park` allows it; or a `Rejected`. Raises LedgerError as `handle`
+        does.
         """
         return self.handle([Outcome(id, value, time=time)])[0]
 
     def noted(self, path: str | bytes) -> InputPosition | None:
-        """How far the input `path` was read, as `inputs` of the batches said last; None if none named it."""
+        """How far the input `path` was read, as `inputs` of the batches said last; None if none named it.
+
+        Raises LedgerError if the note is damaged.
+        """
         with self._mutex:
             return self._ledger.noted(path)
 
     def inputs(self) -> list[InputPosition]:
-        """How far each input was read, as `inputs` of the batches said last."""
+        """How far each input was read, as `inputs` of the batches said last: one `InputPosition` for each.
+
+        Raises LedgerError if one of these notes is damaged.
+        """
         with self._mutex:
             return self._ledger.inputs()
 
@@ -357,7 +372,7 @@ class Engine:
             return len(self._book.keys), len(self._book.open)
 
     def total(self) -> Total:
-        """The sums over all keys.
+        """The sums over all keys: events, keys, rounds, open and expired forecasts, and bounds.
 
         The first call, and the first one after a batch that failed, reads every key. Other calls read those
         that have changed since.
@@ -366,9 +381,10 @@ class Engine:
             return self._totals().read(self._number, self._keys_known)
 
     def overview(self, limit: int = 10) -> Overview:
-        """All keys together, and at most `limit` of the keys to look at first, of each kind.
+        """All keys together, and the keys to look at first.
 
-        It reads as many keys as `total` does. Raises ValueError unless limit is at least 1.
+        At most `limit` keys are named for a large certificate, and as many for their alarms. It reads as many
+        keys as `total` does. Raises ValueError unless limit is a whole number of at least 1.
         """
         limit = check_count(limit, "limit")
         with self._mutex:
@@ -398,7 +414,7 @@ class Engine:
     def note_ends(self, ends: Mapping[str, int]) -> None:
         """Take note of where inputs end by now: `ends` has a position for each path.
 
-        Overviews then say how far the engine is behind the topics.
+        The `topics` of an `Overview` then say how far the engine is behind. It is kept in memory only.
         """
         with self._mutex:
             self._ends.update(ends)
@@ -415,30 +431,33 @@ class Engine:
         return positions
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:
-        """Pairs (name, `Summary`) of the `limit` keys with the largest certificate per settled round.
+        """Pairs (name, `Summary`) of at most `limit` keys with the largest certificate per settled round.
 
-        The largest comes first. Raises ValueError unless limit is at least 1.
+        The largest comes first. Of keys that left the memory long ago, those are considered that were among
+        the largest then. Raises ValueError unless limit is a whole number of at least 1.
         """
         limit = check_count(limit, "limit")
         with self._mutex:
             return self._named(self._totals().largest(limit, self._book.keys.values()))
 
     def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:
-        """Pairs (name, `Summary`) of at most `limit` keys, in the order in which they were first met.
+        """Pairs (name, `Summary`) of at most `limit` keys, in the order of their first queries.
 
-        The first `offset` keys are left out. Raises ValueError unless limit is at least 1 and offset at
-        least 0.
+        The first `offset` keys are left out. Raises ValueError unless these are whole numbers, limit at least
+        1 and offset at least 0.
         """
-        limit = check_count(limit, "limit")
-        if offset < 0:
-            raise ValueError(f"offset must be at least 0, got {offset!r}")
+        limit, offset = check_count(limit, "limit"), check_count(offset, "offset", least=0)
         with self._mutex:
             self._recover()
             lines = self._ledger.summaries(offset, limit)
             return [(line[0], self._book.summary(*line, self._ledger)) for line in lines]
 
     def summary(self, key: str) -> Summary | None:
-        """The rounds, open forecasts and bounds of a key; None if it was never asked for a forecast."""
+        """The rounds, open forecasts, bounds and alarms of the key with this name.
+
+        None if no query of it was accepted. `key` is the name as a text, also where events name it by a whole
+        number.
+        """
         with self._mutex:
             self._recover()
             if key in self._book.keys:
@@ -493,9 +512,9 @@ class Engine:
             self._start()
 
     def flush(self) -> None:
-        """Write every state that the ledger lacks, so that the next start replays nothing.
+        """Write the state of every key that the ledger lacks, so that the next start replays nothing.
 
-        Raises LedgerError if the ledger cannot be written.
+        The events themselves are on disk already. Raises LedgerError if the ledger cannot be written.
         """
         with self._mutex:
             self._ledger.check_in_place()
@@ -506,10 +525,11 @@ class Engine:
                 self._is_sound = True
 
     def close(self) -> None:
-        """Write every state that the ledger's file lacks, and close the file.
+        """Write the state of every key that the ledger's file lacks, and close the file.
 
         Without a file nothing is written, and all is gone. Raises LedgerError if the states cannot be
-        written; the file is closed then, too, and the next start replays what is missing.
+        written; the file is closed then, too, and the next start replays what is missing. To close again does
+        nothing.
         """
         with self._mutex:
             try:

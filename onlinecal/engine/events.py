@@ -61,15 +61,21 @@ class Event(Struct, tag_field="type", forbid_unknown_fields=True, frozen=True, g
 class Query(Event, tag="query", frozen=True, gc=False):
     """Asks for a forecast.
 
+    Values are checked when an engine answers the query: what cannot be is answered with a `Rejected`.
+
     Attributes
     ----------
-    id, key, time
-        The name of the forecast, the stream that it belongs to, and when it is asked for: seconds on any
-        clock, or a text in ISO 8601 with a zone, such as "2026-01-31T09:30:00Z". None if that is of no
-        matter.
+    id
+        The name of the forecast: a text of 1 to 200 characters, different for every forecast. A whole number
+        is taken as its text.
+    key
+        The stream that it belongs to, a text or a whole number as `id`.
     hint
-        The probability that a model gives to outcome 1, or for several classes a dict with the probability
-        of each; None if there is none.
+        The probability that a model gives to outcome 1, from 0 to 1; or for several classes a dict with the
+        probability of each. None if there is none.
+    time
+        When it is asked for: seconds on any clock, or a text in ISO 8601 with a zone, such as
+        "2026-01-31T09:30:00Z", which is the seconds since 1970. None if that is of no matter.
     """
 
     key: str | int
@@ -80,15 +86,18 @@ class Query(Event, tag="query", frozen=True, gc=False):
 class Outcome(Event, tag="outcome", frozen=True, gc=False):
     """Says what came.
 
+    Values are checked when an engine answers the outcome: what cannot be is answered with a `Rejected`.
+
     Attributes
     ----------
     id
         The `id` of the query whose forecast this settles.
     value
-        A number from 0 to 1, False or True, the label of a class, or a soft label: a dict with the
-        probability of each class.
+        Of a key of kind "binary" a number from 0 to 1, False or True; else the label of a class, or a soft
+        label: a dict with the probability of each class.
     key
-        None, or the key of the query, with which it is compared.
+        The key of the query. It is only compared: an outcome with another key is rejected. None: it is not
+        compared.
     time
         When the outcome became known, in seconds or as a text, as in the query; None if that does not matter.
     """
@@ -101,7 +110,14 @@ class Outcome(Event, tag="outcome", frozen=True, gc=False):
 class Withdraw(Event, tag="withdraw", frozen=True, gc=False):
     """Says that the outcome of the forecast `id` will never be known: it is then never charged.
 
-    `key` and `time` are as of an `Outcome`.
+    Attributes
+    ----------
+    id
+        The `id` of the query.
+    key
+        The key of the query, or None, as of an `Outcome`.
+    time
+        When that became known, in seconds or as a text, as in the query; None if that does not matter.
     """
 
     key: str | int | None = None
@@ -116,10 +132,12 @@ class Forecast(Struct, tag="forecast", tag_field="type", frozen=True, gc=False):
     id, key
         Those of the query.
     probability
-        Of outcome 1; for several classes an object of the classes' probabilities.
+        Of outcome 1; for several classes a dict with the probability of each, which is empty while no class
+        is known.
     certificate
         A proven upper bound on the distance to calibration of the key's settled rounds when the forecast was
-        made, a sum over rounds (in l1 over the classes if there are several).
+        made, a sum over rounds (in l1 over the classes if there are several). Of kind "lp" it is no bound but
+        the l_p error of the settled rounds, times their number.
     """
 
     id: str
@@ -129,13 +147,13 @@ class Forecast(Struct, tag="forecast", tag_field="type", frozen=True, gc=False):
 
 
 class Settled(Struct, tag="settled", tag_field="type", frozen=True, gc=False):
-    """Answers an outcome, with the `id` of its forecast."""
+    """Answers an outcome that was accepted, with the `id` of its forecast, which is settled."""
 
     id: str
 
 
 class Withdrawn(Struct, tag="withdrawn", tag_field="type", frozen=True, gc=False):
-    """Answers a withdrawal, with the `id` of its forecast."""
+    """Answers a withdrawal that was accepted, with the `id` of its forecast, which is open no longer."""
 
     id: str
 
@@ -258,9 +276,10 @@ def items_of(data: bytes) -> list[bytes] | Rejected:
 
 
 def decode_lines(data: bytes) -> list[Incoming | Rejected]:
-    """The events in `data`, which has complete lines of JSON in UTF-8.
+    """The events in `data`, bytes with complete lines of JSON in UTF-8.
 
-    Returns a list with one entry for each line: an event, or a `Rejected` that says why the line is none.
+    Returns a list with one entry for each line: a `Query`, `Outcome` or `Withdraw`, or a `Rejected` that says
+    why the line is none, as of an empty line. A line may have 65,536 bytes. Nothing is raised for a bad line.
     """
     count = data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
     if not _has_long_line(data):
@@ -298,5 +317,5 @@ def decode_all(lines: list[bytes]) -> list[Incoming | Rejected]:
 
 
 def encode_lines(answers: Iterable[Answer]) -> bytes:
-    """Bytes with one line of JSON in UTF-8 for each of the `answers`, in their order."""
+    """Bytes with one line of JSON in UTF-8, and its end, for each of the `answers`, in their order."""
     return _encoder.encode_lines(answers)

@@ -65,7 +65,8 @@ class ParkingCounts(Struct):
     settled
         How many have settled the forecasts of their queries, which came.
     dropped
-        How many were given up, by reason.
+        How many were given up, by reason: "waited" for more events than `park` allows; "invalid" or
+        "expired" when their queries came.
     """
 
     waiting: int = 0
@@ -74,16 +75,16 @@ class ParkingCounts(Struct):
 
     @property
     def parked(self) -> int:
-        """How many outcomes were ever parked."""
+        """How many outcomes were ever parked: those that wait, have settled a forecast, or were dropped."""
         return self.waiting + self.settled + self.n_dropped
 
     @property
     def n_dropped(self) -> int:
-        """How many of them were dropped."""
+        """How many outcomes were dropped, for whatever reason."""
         return sum(self.dropped.values())
 
     def copy(self) -> ParkingCounts:
-        """The counts as they are now."""
+        """A copy of the counts as they are now, which later ones leave alone."""
         return ParkingCounts(self.waiting, self.settled, dict(self.dropped))
 
 

@@ -144,14 +144,16 @@ def all_settings(config: EngineConfig) -> dict[int, KeySettings]:
     return {place: KeySettings(config._at(place), place) for place in range(-1, len(config.matches))}
 
 
-def read_config(path: Path) -> EngineConfig:
+def read_config(path: str | Path) -> EngineConfig:
     """The configuration in a TOML file: the default and `park` at the top, exceptions as [[keys]].
 
-    Raises ValueError naming the file and the entry, OSError if there is no file at `path`.
+    The fields of a `KeyConfig` are written by name; each [[keys]] has a `match`, its pattern, too. Raises
+    ValueError, naming the file and the entry, for what is no TOML, an unknown name, or a value that the
+    configuration or its forecaster refuses; OSError if no file can be read at `path`.
     """
     try:
         # a byte order mark in front, as of tools of Windows, is no part of the text
-        table = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        table = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from error
     try:

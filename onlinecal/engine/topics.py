@@ -46,7 +46,7 @@ class TopicAnswers(NamedTuple):
     Attributes
     ----------
     number
-        Batches are numbered in their order.
+        The number of the batch: they are numbered in their order.
     messages
         A (key, value) for each answer. The value is the answer as JSON. The key is its type and its id, such
         as `forecast q1`; where an event has no id that can be read, it is `message events/0/17`, the place of
@@ -69,7 +69,7 @@ class TopicFeed:
     Parameters
     ----------
     engine
-        The engine, with a ledger in a file.
+        An `Engine`. Without a ledger in a file it works, too, but then nothing outlives the process.
     topic
         The name of the topic.
     partitions
@@ -83,7 +83,10 @@ class TopicFeed:
     Raises
     ------
     ValueError
-        If the ledger belongs to other partitions, another topic, or another cluster.
+        If the ledger belongs to other partitions, another topic, or another cluster; and for an argument that
+        cannot be: no `Engine`, a topic that is empty or has a /, partitions that are none or below 0.
+    LedgerError
+        If the ledger cannot be read, or the partitions cannot be noted in it.
 
     Examples
     --------
@@ -181,8 +184,8 @@ class TopicFeed:
             as bytes of JSON; None, a tombstone, is answered as rejected. Gaps between offsets are usual in
             compacted and transactional topics.
         ends
-            Offsets by partition at which a reader has met the end of it: records that are no messages may
-            come before the end.
+            Offsets by partition at which a reader has come to its end: records that are no messages may
+            stand before the end, and `positions` then moves past them.
         """
         positions, new = self.positions, list[Message]()
         try:
@@ -218,15 +221,24 @@ class TopicFeed:
         return without_number[0]._replace(number=kept.number)
 
     def note_ends(self, ends: Mapping[int, int]) -> None:
-        """Say where partitions end by now: the `ends` by number. Overviews and /metrics then have the lag."""
+        """Say where partitions end by now: `ends` has the end's offset for each number of a partition.
+
+        Overviews and /metrics then have the lag.
+        """
         self.engine.note_ends({self._path(partition): end for partition, end in ends.items()})
 
     def unsent(self) -> list[TopicAnswers]:
-        """The answers that are not known to have been delivered, the oldest first: a start sends them."""
+        """The answers that are not known to have been delivered, a `TopicAnswers` a batch, the oldest first.
+
+        A client sends them when it starts, and then says so with `sent`.
+        """
         return list(map(_unpacked, self.engine.kept()))
 
     def sent(self, answers: TopicAnswers) -> None:
-        """Say that these answers, and all before them, have been delivered."""
+        """Say that these answers, and those of all batches before, have been delivered.
+
+        Raises ValueError if their number is that of no batch.
+        """
         self.engine.delivered(answers.number)
 
 

@@ -29,6 +29,7 @@ from onlinecal.engine.config import EngineConfig, KeyConfig
 from onlinecal.engine.events import Answer, Incoming, Rejected
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
+from onlinecal.engine.ledger.file import REPAIR_ADVICE
 from onlinecal.engine.ledger.schema import Record, Snapshot, loaded_outcome
 from onlinecal.engine.parking import ParkedOutcome, Parking, ParkingCounts
 from onlinecal.validation import check_count
@@ -133,7 +134,11 @@ class KeyTurns:
         before = self._read(name, data, self._config_checksums[place])
         if before.state:
             # keys have no numbers here
-            book.load([Snapshot(0, name, place, before.number, before.state)])
+            try:
+                book.load([Snapshot(0, name, place, before.number, before.state)])
+            except ValueError as error:
+                # there is no ledger to repair
+                raise ValueError(str(error).replace(REPAIR_ADVICE, "Restore a copy of it")) from error
         for i, kind in enumerate(columns.kinds):
             if kind == QUERY and columns.keys[i] != name:
                 columns.refuse(

@@ -61,7 +61,7 @@ class SimplexForecast(Shown):
     classes
         The classes known when the forecast was issued.
     vector
-        The announced probability of each of them.
+        The announced probability of each of them, in their order.
     hint
         The hint that the forecast was asked with, in the order of the classes, or None.
     serial
@@ -141,9 +141,10 @@ class Announcing:
         return len(self._open)
 
     def withdraw(self, forecast: Any) -> None:
-        """Give up a forecast whose outcome will never be known: it is then never charged.
+        """Give up a forecast whose outcome will never be known: it is then never charged, and no round.
 
-        Raises ValueError, and changes nothing, as `observe` does.
+        Raises ValueError, and changes nothing, if the forecast is of another forecaster, or was settled or
+        withdrawn before.
         """
         self._open.check(forecast)
         self._open.close(forecast)

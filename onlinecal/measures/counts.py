@@ -36,7 +36,7 @@ TOO_MANY_ROUNDS = 2**53
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Rounds grouped by exact forecast value.
+    """Rounds grouped by exact forecast value. It checks nothing: functions that take counts from users do.
 
     Attributes
     ----------
@@ -57,22 +57,22 @@ class Counts:
 
     @property
     def are_whole(self) -> bool:
-        """Whether no outcome lies between 0 and 1."""
+        """Whether the counts are whole: no outcome lies between 0 and 1, and rounds have no weights."""
         return self.zeros.dtype.kind == "i"
 
     @property
     def n_zeros(self) -> int:
-        """Rounds with outcome 0; with outcomes between, the sum of 1 - y, a float."""
+        """Rounds with outcome 0, an int; with outcomes between or weights, the sum of w (1 - y), a float."""
         return self.zeros.sum().item()
 
     @property
     def n_ones(self) -> int:
-        """Rounds with outcome 1; with outcomes between, their sum, a float."""
+        """Rounds with outcome 1, an int; with outcomes between or weights, the sum of w y, a float."""
         return self.ones.sum().item()
 
     @property
     def n_rounds(self) -> int:
-        """All rounds, T."""
+        """All rounds, T; with weights their sum, rounded to a whole number."""
         return round(self.n_zeros + self.n_ones)
 
     @property
@@ -82,11 +82,16 @@ class Counts:
 
     @property
     def biases(self) -> Floats:
-        """alpha(v), the sum of (v - y) over the rounds with forecast v; shape (K,)."""
+        """alpha(v), the sum of (v - y) over the rounds with forecast v, each times its weight; shape (K,)."""
         return self.values * (self.zeros + self.ones) - self.ones
 
     def expanded(self) -> tuple[Floats, Floats]:
-        """The forecasts of the rounds with outcome 0, and with outcome 1, each sorted; (n0,) and (n1,)."""
+        """The forecasts of the rounds with outcome 0, and with outcome 1, each sorted; (n0,) and (n1,).
+
+        Raises ValueError unless `are_whole`.
+        """
+        if not self.are_whole:
+            raise ValueError("zeros and ones must be whole numbers to be expanded into rounds, got floats")
         return np.repeat(self.values, self.zeros), np.repeat(self.values, self.ones)
 
 
@@ -245,8 +250,10 @@ class Tallies:
         self._tallies: dict[float, list[float]] = {}
 
     def counts(self) -> Counts:
-        """The rounds so far, by the value they are counted at."""
+        """The rounds so far as `Counts`, by the value they are counted at; ValueError before the first."""
         values = np.array(list(self._tallies))
+        if not self._tallies:
+            raise ValueError("there are no counts before the first round: update first")
         tallies = np.array(list(self._tallies.values())).reshape(-1, 2)
         if tallies.dtype.kind == "i":
             return check_counts(values, tallies[:, 0], tallies[:, 1])

@@ -111,8 +111,28 @@ def group_mean_error(
 ) -> Floats:
     """Mean forecast minus mean outcome inside each group: 0 everywhere is group mean consistency.
 
-    Parameters and errors are those of `multicalibration_error`. Returns averages over the rounds of each
-    group, shape (G,), NaN for groups without rounds.
+    Parameters
+    ----------
+    forecasts
+        Probabilities, shape (n,).
+    outcomes
+        0/1 or boolean, shape (n,).
+    groups
+        Membership, boolean or 0/1, shape (n, G); groups may overlap and need not cover all rounds.
+    sample_weight
+        For how many rounds each counts, shape (n,), at least 0; None: for one.
+
+    Returns
+    -------
+    float64 array of shape (G,)
+        Averages over the rounds of each group: above 0 where forecasts are too high, NaN for groups without
+        rounds.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes, groups or sample_weight; the message names the argument, the value and its
+        row.
     """
     p, y, members = grouped_history(forecasts, outcomes, groups)
     weights = check_weights(sample_weight, len(p), forecasts)
@@ -139,12 +159,15 @@ def functional_multicalibration_error(
 
     Parameters
     ----------
-    forecasts, n_bins, sample_weight
-        As in `multicalibration_error`.
+    forecasts
+        Probabilities, shape (n,).
+    n_bins, sample_weight
+        Parts of [0, 1] that share a level set, None for exact forecasts, and weights of shape (n,); as in
+        `multicalibration_error`.
     outcomes
         Real numbers in [0, 1] or boolean, shape (n,).
     functions
-        Values h(x) of each test function at each round, finite, shape (n, H).
+        Values h(x) of each test function at each round, finite, shape (n, H); (n,) for a single one.
 
     Returns
     -------
@@ -261,7 +284,7 @@ class GroupLine:
     name
         The group's name.
     count, mass
-        Its rounds, and their share of all rounds.
+        Its rounds, or the sum of their weights, and their share of all rounds.
     forecast, outcome
         Mean forecast and mean outcome; NaN in an empty group, like `squared_error`.
     squared_error
@@ -305,11 +328,15 @@ class MulticalibrationReport(Shown):
 
     @property
     def worst(self) -> GroupLine:
-        """The group with the largest violation (the first of several)."""
+        """The `GroupLine` with the largest violation, of several the first."""
         return max(self.lines, key=lambda line: line.violation)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The lines as flat dictionaries, ready for a data frame; the worst level set as worst_*."""
+        """The lines as flat dictionaries, ready for a data frame, in the order of the groups.
+
+        The keys are the attributes of `GroupLine`; the worst level set is spread out as `worst_forecast`,
+        `worst_outcome`, `worst_count` and `worst_violation`, None in an empty group.
+        """
         flat = []
         for line in self.lines:
             row = asdict(line)
@@ -357,10 +384,20 @@ def multicalibration_report(
 
     Parameters
     ----------
-    forecasts, outcomes, groups, n_bins, sample_weight
-        As in `multicalibration_error`. Rounds are counted as often as their weights say.
+    forecasts, outcomes
+        Probabilities, and 0/1 or boolean, both of shape (n,).
+    groups
+        Membership, boolean or 0/1, shape (n, G).
+    n_bins, sample_weight
+        Parts of [0, 1] that share a level set, None for exact forecasts, and weights of shape (n,); as in
+        `multicalibration_error`. Rounds are counted as often as their weights say.
     names
-        One name for each group; by default the columns of a data frame, else their numbers.
+        One name for each group; by default the columns of a data frame, else their numbers from 0.
+
+    Returns
+    -------
+    MulticalibrationReport
+        A `GroupLine` for each group, in their order.
 
     Raises
     ------

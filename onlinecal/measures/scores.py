@@ -328,9 +328,14 @@ def confidence_calibration_error(
 
     Parameters
     ----------
-    probabilities, labels, n_bins
-        As for `classwise_calibration_error`, without soft labels. The top class is the one of largest
-        probability, of several the first.
+    probabilities
+        Class probabilities, shape (n, k); every row sums to 1 within 1e-6. The top class is the one of
+        largest probability, of several the first.
+    labels
+        The classes that came true, shape (n,), whole numbers 0..k-1.
+    n_bins
+        None: a level set is all rows with exactly the same largest probability. A number B: equal-width bins,
+        as for `expected_calibration_error`.
     normalize
         True: an average over rows. False: their sum.
     sample_weight
@@ -339,10 +344,16 @@ def confidence_calibration_error(
         The name of another package, as for `expected_calibration_error`. "netcal" measures the second of two
         columns as one event.
 
+    Returns
+    -------
+    float
+        In [0, 1] if it is an average.
+
     Raises
     ------
     ValueError
-        As for `classwise_calibration_error`.
+        Bad probabilities, labels, n_bins or sample_weight; the message names the argument, the value and its
+        row. A convention that is not known, or has no such error.
 
     References
     ----------
@@ -378,15 +389,31 @@ def top_label_calibration_error(
 
     Parameters
     ----------
-    probabilities, labels, n_bins, normalize, sample_weight
-        As for `confidence_calibration_error`.
+    probabilities
+        Class probabilities, shape (n, k); every row sums to 1 within 1e-6. The top class is the one of
+        largest probability, of several the first.
+    labels
+        The classes that came true, shape (n,), whole numbers 0..k-1.
+    n_bins
+        None: a level set is all rows with the same top class and exactly the same probability of it. A number
+        B: equal-width bins for each top class.
+    normalize
+        True: an average over all rows. False: their sum.
+    sample_weight
+        For how many rows each counts, shape (n,), at least 0; None: for one.
     convention
         "mapie": an average over the classes that are ever on top, each counting alike, in its bins.
+
+    Returns
+    -------
+    float
+        The sum over rows and top classes, divided by n with normalize=True, and then in [0, 1].
 
     Raises
     ------
     ValueError
-        As for `classwise_calibration_error`.
+        Bad probabilities, labels, n_bins or sample_weight; the message names the argument, the value and its
+        row. A convention that is not known, or has no such error.
 
     References
     ----------
@@ -545,7 +572,7 @@ class BrierDecomposition(Shown):
     Attributes
     ----------
     brier
-        The average of (p - y)^2, or its sum.
+        The average of (p - y)^2 over rounds, or its sum, as was asked for; all others are in the same unit.
     miscalibration
         How much the best non-decreasing map of the forecasts, found in hindsight, would have lowered it.
     discrimination

@@ -78,10 +78,15 @@ def smooth_calibration_error_from_counts(
     normalize
         True: the average over rounds. False: the sum, as distances are.
 
+    Returns
+    -------
+    float
+        As of `smooth_calibration_error`.
+
     Raises
     ------
     ValueError
-        Bad values or counts.
+        Values outside [0, 1], counts that are negative or not whole, lengths that differ, or no round at all.
     """
     return _error(check_counts(values, zeros, ones), normalize)
 
@@ -99,13 +104,20 @@ def smooth_calibration_witness(
     Parameters
     ----------
     forecasts, outcomes, sample_weight
-        As for `smooth_calibration_error`, and so are the errors.
+        As for `smooth_calibration_error`: probabilities, outcomes in [0, 1] and weights, each of shape (T,).
 
     Returns
     -------
     values, weights
-        The distinct forecasts, increasing, and w there; each of shape (K,). Linear in between, w is
-        1-Lipschitz.
+        The distinct forecasts, increasing, and w there; each of shape (K,). w lies in [-1, 1], and linear in
+        between it is 1-Lipschitz. The average of w(p) (outcome - p) over rounds is the error. So w is
+        large where outcomes are 1 more often than was forecast, and small, down to -1, where they are so less
+        often; since it is smooth, neighbouring forecasts decide its sign, too.
+
+    Raises
+    ------
+    ValueError
+        Bad forecasts, outcomes or sample_weight; the message names the argument, the value and its row.
 
     Examples
     --------

@@ -74,7 +74,7 @@ SCORE_ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class ChanceLevel(Shown):
-    """What perfectly calibrated forecasts score by a measure.
+    """What perfectly calibrated forecasts score by a measure, all in the unit that was asked for.
 
     Attributes
     ----------
@@ -139,14 +139,15 @@ def chance_level(
         Shape (T,): rows with equal values share their randomness, as those of one match do. Outcome t is
         U < p_t, with one uniform U for the group. None: all rows are independent.
     n_bins
-        Of "ece_bins".
+        The number of equal-width bins of "ece_bins"; no other score looks at it.
     normalize
         True: averages over rounds. False: sums. None: distances are sums and all other scores averages, as
         the measures by themselves give them. The values of a function are left as they are.
     budget
-        Effort for each "distance".
+        Effort for each "distance", above 0, as of `calibration_distance`.
     limit
-        Seconds after which no further draw is begun; `n_draws` of the answer says how many there were.
+        Seconds, above 0, after which no further draw is begun; `n_draws` of the answer says how many there
+        were. None: no limit.
     progress
         Called with (draws made, draws wanted) after each.
 
@@ -163,7 +164,8 @@ def chance_level(
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes or options, by name. Outcomes between 0 and 1 cannot be drawn.
+        Bad forecasts, outcomes, groups or options, by name; a measure that is not known. Outcomes between 0
+        and 1 are refused, since such cannot be drawn.
 
     Examples
     --------

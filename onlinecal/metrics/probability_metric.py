@@ -74,11 +74,12 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         self._others: tuple[Any, ...] = ()
 
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Count one round: the label that came, `y_true`, and the answer, with the weight `w`.
+        """Count one round: the label that came, `y_true`, and the answer, with the weight `w`, at least 0.
 
         `y_pred` is the probability of the positive label, or a dict of probabilities by label, in which a
         label that is missing has the probability 0. With top_label=True it must be a dict, and an empty one
-        is not counted. Raises ValueError, and counts nothing, for any other answer, label or weight.
+        is not counted. `y_true` is 0, 1, False, True or a number between where `pos_val` is a boolean, and
+        else any label. Raises ValueError, and counts nothing, for any other answer, label or weight.
         """
         if self._announced(y_pred):
             self._count(*self._read(y_true, y_pred), self._weight(w))
@@ -86,7 +87,11 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
                 self._meet((y_true, *(y_pred if isinstance(y_pred, Mapping) else ())))
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Take back a round that `update` counted with the same `y_true`, `y_pred` and `w`."""
+        """Take back a round that `update` counted with the same `y_true`, `y_pred` and `w`.
+
+        Raises ValueError, and changes nothing, for what `update` refuses, and for a round that was not
+        counted; `Brier` only sees it if more weight is taken back than it has.
+        """
         if self._announced(y_pred):
             self._uncount(*self._read(y_true, y_pred), self._weight(w))
 
@@ -188,14 +193,16 @@ class Brier(ProbabilityMetric):
     Parameters
     ----------
     pos_val
-        The label whose probability is measured; labels other than 0, 1, False and True must be named.
+        The label whose probability is measured; labels other than 0, 1, False and True must be named. With
+        True or False, outcomes may also be numbers between 0 and 1.
     top_label
-        True: the probability of the answer's most probable label is measured, for any number of labels.
+        True: the probability of the answer's most probable label is measured, for any number of labels;
+        `pos_val` is then left as it is.
 
     Raises
     ------
     ValueError
-        For a bad parameter; the message names it and the value.
+        For a bad parameter, or both parameters together; the message names it and the value.
 
     Examples
     --------
@@ -307,8 +314,12 @@ class ECE(CountedMetric):
         None: rounds with exactly the same forecast are a level set; memory grows with the number of different
         forecasts. A number B: the level sets are the bins [i/B, (i+1)/B), of which the last one is closed;
         memory is B counts.
-    pos_val, top_label
-        As for `Brier`.
+    pos_val
+        The label whose probability is measured; labels other than 0, 1, False and True must be named. With
+        True or False, outcomes may also be numbers between 0 and 1.
+    top_label
+        True: the probability of the answer's most probable label is measured, for any number of labels;
+        `pos_val` is then left as it is.
 
     Raises
     ------
@@ -350,8 +361,12 @@ class CumulativeCalibration(CountedMetric):
 
     Parameters
     ----------
-    pos_val, top_label
-        As for `Brier`.
+    pos_val
+        The label whose probability is measured; labels other than 0, 1, False and True must be named. With
+        True or False, outcomes may also be numbers between 0 and 1.
+    top_label
+        True: the probability of the answer's most probable label is measured, for any number of labels;
+        `pos_val` is then left as it is.
 
     Raises
     ------
@@ -381,8 +396,12 @@ class TwoBinCalibration(CountedMetric):
 
     Parameters
     ----------
-    pos_val, top_label
-        As for `Brier`.
+    pos_val
+        The label whose probability is measured; labels other than 0, 1, False and True must be named. With
+        True or False, outcomes may also be numbers between 0 and 1.
+    top_label
+        True: the probability of the answer's most probable label is measured, for any number of labels;
+        `pos_val` is then left as it is.
 
     Raises
     ------
@@ -413,7 +432,10 @@ class MonitoredMetric(CountedMetric):
 
     @property
     def interval(self) -> Interval:
-        """The proven lower and upper end of the measure, in units of `get()`; ValueError as for `get`."""
+        """The proven lower and upper end of the measure, in the unit of `get()`; (0, 0) before any round.
+
+        Raises ValueError as `get` does.
+        """
         self._check_met()
         return self._measured
 
@@ -430,9 +452,14 @@ class SmoothCalibration(MonitoredMetric):
     Parameters
     ----------
     n_bins
-        How many different forecasts are counted exactly; more are counted at multiples of 1/n_bins.
-    pos_val, top_label
-        As for `Brier`.
+        How many different forecasts are counted exactly, at least 1; more are counted at multiples of
+        1/n_bins.
+    pos_val
+        The label whose probability is measured; labels other than 0, 1, False and True must be named. With
+        True or False, outcomes may also be numbers between 0 and 1.
+    top_label
+        True: the probability of the answer's most probable label is measured, for any number of labels;
+        `pos_val` is then left as it is.
 
     Raises
     ------
@@ -461,8 +488,9 @@ class CalibrationDistance(MonitoredMetric):
     """Distance to calibration: how far forecasts must move, on average, to be perfectly calibrated.
 
     `get()` is the upper end of the bracket, an average over rounds: the stream is at most that far from
-    calibrated. `interval` has both ends. Counting a round is cheap; asking for the number takes as long as
-    `budget` allows. A round of weight w counts as w rounds, so w must be a whole number.
+    calibrated; with normalize=False it is a sum. It is 0 before the first round. `interval` has both ends.
+    Counting a round is cheap; asking for the number takes as long as `budget` allows. A round of weight w
+    counts as w rounds, so w must be a whole number.
 
     Parameters
     ----------
@@ -470,11 +498,16 @@ class CalibrationDistance(MonitoredMetric):
         How many different forecasts are counted exactly; more are counted at multiples of 1/n_bins, and
         the bracket is widened by how far they were moved.
     budget
-        The effort for the bracket; 1 takes up to three seconds.
+        The effort for the bracket, above 0, as of `onlinecal.calibration_distance`; 1 takes up to three
+        seconds.
     normalize
         True: an average over rounds, as river's metrics are. False: a sum, as certificates are.
-    pos_val, top_label
-        As for `Brier`.
+    pos_val
+        The label whose probability is measured; labels other than 0, 1, False and True must be named. With
+        True or False, outcomes may also be numbers between 0 and 1.
+    top_label
+        True: the probability of the answer's most probable label is measured, for any number of labels;
+        `pos_val` is then left as it is.
 
     Raises
     ------

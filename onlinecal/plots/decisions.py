@@ -39,9 +39,10 @@ def decision_costs(
 ) -> Picture:
     """Draw what decisions cost beyond what was predicted, a dot for each loss table.
 
-    For each loss the action with the least expected loss is taken in every row. A dot above the line: these
-    decisions cost more, on average over rows, than the probabilities had predicted. The unit is the loss's
-    norm, the largest of its actions' Euclidean lengths. Called again on the same axes it adds other
+    For each loss the action with the least expected loss is taken in every row. To the right is the loss that
+    the probabilities predict for these decisions; upwards is the true loss less the predicted one. Both are
+    averages over rows, in units of the loss's norm, the largest of its actions' Euclidean lengths. So a dot
+    above the line at 0 cost more than was predicted. Called again on the same axes it adds other
     probabilities, in another colour.
 
     Parameters
@@ -70,7 +71,7 @@ def decision_costs(
     Raises
     ------
     ValueError
-        Bad probabilities, labels or losses, by name and value, before anything is drawn.
+        Bad probabilities, labels, losses or color, by name and value, before anything is drawn.
 
     """
     table = decision_costs_table(probabilities, labels, losses)

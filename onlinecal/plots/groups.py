@@ -75,7 +75,7 @@ def group_mean_biases(
     names
         The names of the groups; None: those of the table's columns, else their numbers.
     shown
-        How many groups to draw.
+        How many groups to draw, at least 1.
     confidence
         The confidence of each single interval, in (0, 1).
 
@@ -258,7 +258,8 @@ def group_biases(
     outcomes
         0/1 or boolean, shape (T,).
     groups
-        The members of each group, as for `group_mean_biases`.
+        The members of each group, shape (T, G), boolean or 0/1; or a table of categories, of which groups are
+        made as for `group_mean_biases`.
     ax
         The axes to draw on; None: those of a new figure.
     after
@@ -412,7 +413,8 @@ def level_sets(
         The probabilities of the same rows after a recalibration, shape (n, k), for a second dot each; the
         level sets are those of `probabilities`.
     p, n_bins
-        The order and the levels of the error, as for `lp_calibration_error`.
+        The order of the error, from 1 to inf, which decides the `share` in the table; and the levels of each
+        class, at least 1; as for `lp_calibration_error`.
     classes
         The names of the classes; None: those of the table's columns, else their numbers.
     shown

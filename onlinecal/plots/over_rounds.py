@@ -239,7 +239,7 @@ def certificate(
     rounds
         After how many rounds each certificate was read, shape (n,), in order; None: 1, ..., n.
     normalize
-        Draw averages over the rounds so far.
+        True: draw averages over the rounds so far. False: the sums, as they are given.
     color
         Any colour of matplotlib; None: the next of the palette.
     label
@@ -254,8 +254,8 @@ def certificate(
     Raises
     ------
     ValueError
-        For numbers that are missing or negative, rounds that decrease, or lengths that differ, by name and
-        value, before anything is drawn.
+        For numbers that are missing or negative, rounds that decrease, lengths that differ, or a bad color,
+        by name and value, before anything is drawn.
 
     """
     table = certificate_table(certificates, guarantees, rounds=rounds, normalize=normalize)
@@ -361,7 +361,7 @@ def running_distance(
     Raises
     ------
     ValueError
-        For bad forecasts, outcomes, rounds or budget, by name and value, before anything is drawn.
+        For bad forecasts, outcomes, rounds, budget or color, by name and value, before anything is drawn.
 
     """
     table = running_distance_table(forecasts, outcomes, rounds=rounds, budget=budget)
@@ -418,7 +418,7 @@ def model_weights(weights: ArrayLike, names: Sequence[Any], *, ax: Axes | None =
     Raises
     ------
     ValueError
-        If weights are not such a table, or names are not N.
+        If weights are not such a table, or names are not N; before anything is drawn.
 
     """
     table = model_weights_table(weights, names)

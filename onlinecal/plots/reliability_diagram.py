@@ -83,7 +83,7 @@ def reliability(
     Raises
     ------
     ValueError
-        For bad forecasts, outcomes, n_bins or confidence, by name and value, before anything is drawn.
+        For bad forecasts, outcomes, n_bins, confidence or color, by name and value, before anything is drawn.
 
     """
     table = reliability_table(forecasts, outcomes, n_bins=n_bins, confidence=confidence)
@@ -217,7 +217,8 @@ def transport(
     ax
         The axes to draw on; None: those of a new figure.
     witness
-        A calibrated sequence, shape (T,), if one is known, such as `calibration_distance(...).witness`.
+        A calibrated sequence, shape (T,), if one is known, such as `calibration_distance(...).witness`; that
+        it is calibrated is not checked. None: one is found.
     budget
         Without a witness: the effort to find one, as for `calibration_distance`; 1 takes up to three seconds.
 

@@ -48,7 +48,8 @@ class Picture(NamedTuple):
         The axes; `ax.figure.savefig(path)` writes them, and given to the next call as `ax` they hold another
         history.
     table
-        The numbers that were drawn, as a table of polars.
+        The numbers that were drawn, as a data frame of polars. The function that drew it says which columns
+        there are.
     """
 
     ax: Axes

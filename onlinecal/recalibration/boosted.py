@@ -34,6 +34,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from onlinecal.arrays import Bools, Floats, Ints
+from onlinecal.measures.counts import check_weights
 from onlinecal.measures.groups import grid_level
 from onlinecal.recalibration.folds import DIGITS, Dealt, first_rows, same_rows, sums
 from onlinecal.recalibration.groups.patches import EVENT_STARTS, EventRows, EventStart, log_odds, odds_losses
@@ -106,6 +107,8 @@ class BoostedRecalibrator(BaseEstimator):
     that is alpha unless level sets were skipped. Any other regressor is a heuristic: it halts, and no round
     that is kept raises the squared error. Of the default nothing is proved.
 
+    Parameters are checked by `fit`, and not before.
+
     Parameters
     ----------
     regressor
@@ -122,10 +125,14 @@ class BoostedRecalibrator(BaseEstimator):
     random_state
         Chooses the held-out rows, and the rows to fit if there are too many.
     step
-        "log-odds" or "level sets".
-    start, cv
-        As in `GroupRecalibrator`, for steps on log odds only. There are at least 2 folds; None: 10, from
-        5,000 rows on 5 and from 200,000 on 3.
+        "log-odds": the default above. "level sets": the paper's algorithm.
+    start
+        The map of the forecasts that comes first, for steps on log odds only: "none", "temperature", "platt",
+        "beta", "isotonic", or "auto", the one of the first four with the least held-out log loss. It is taken
+        only if it lowers the log loss of held-out rows.
+    cv
+        The number of folds, for steps on log odds only, at least 2; None: 10, from 5,000 rows on 5 and from
+        200,000 on 3.
 
     Attributes
     ----------
@@ -205,7 +212,7 @@ class BoostedRecalibrator(BaseEstimator):
         """A recalibrator that plays regression-multicalibrate, level set by level set, as the paper has it.
 
         Nothing is fitted before. `regressor`, `alpha`, `bound` and further `parameters` are those of the
-        class, and may set anything otherwise.
+        class, and may set anything otherwise. They are checked by `fit`, which has to follow.
         """
         return cls(
             regressor, alpha=alpha, bound=bound, **{"step": "level sets", "start": "none", **parameters}
@@ -225,7 +232,8 @@ class BoostedRecalibrator(BaseEstimator):
         initial
             The predictor to start from. None: the mean outcome. A fitted classifier of two classes or
             regressor, or a function of X that returns shape (n,): asked again in `predict_proba`. An array of
-            shape (n,): `predict_proba` must then be given one for its rows.
+            probabilities, shape (n,): `predict_proba` must then be given one for its rows, and `score` cannot
+            be used.
         sample_weight
             For how many rows each row counts, shape (n,), at least 0. Weights must be whole numbers with
             level sets, and with a regressor whose `fit` takes no weights, which is given rows several times.
@@ -394,11 +402,13 @@ class BoostedRecalibrator(BaseEstimator):
     def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
         """Minus the mean squared error of `predict_proba`: the greater the better, at most 0.
 
-        X and y are as in `fit`, and rows count by their `sample_weight`. Raises ValueError for bad X or y.
+        X and y are as in `fit`, and rows count by their `sample_weight`, at least 0. Raises ValueError for
+        bad X, y or sample_weight, and if `fit` was given an array of forecasts; NotFittedError before `fit`.
         """
         forecasts, outcomes = self.predict_proba(X), check_probabilities(y, "y")
         check_same_length(forecasts, outcomes, "X and y")
-        return -float(np.average((forecasts - outcomes) ** 2, weights=sample_weight))
+        weights = check_weights(sample_weight, len(outcomes), X, "X")
+        return -float(np.average((forecasts - outcomes) ** 2, weights=weights))
 
 
 def check_features(X: Any) -> tuple[int, int]:
@@ -620,9 +630,10 @@ class BoostingRound(NamedTuple):
     Attributes
     ----------
     squared_error
-        Mean squared error on the rows of `fit` after the round; round 0 is the rounded initial predictor.
+        Mean squared error on the rows of `fit` after the round; round 0 is before any, of the initial
+        predictor, rounded with level sets, or after the start with steps on log odds.
     n_level_sets
-        How many level sets the round found.
+        How many level sets the round found; 1 with steps on log odds, and 0 in round 0 with level sets.
     n_skipped, skipped_mass
         How many level sets were too small for the regressor and kept their value, and their share of the
         rows.

@@ -204,6 +204,8 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     Clones of the classifier are fitted on the training rows of each fold and asked about the held-out ones.
     The recalibrator learns from their answers and the labels of these rows.
 
+    Parameters are checked by `fit`, and not before.
+
     Parameters
     ----------
     estimator
@@ -225,7 +227,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         there is one recalibrator for all held-out answers, and the classifier is fitted to all rows. "auto":
         False for a frozen classifier, else True.
     n_jobs
-        How many folds are fitted at a time, as in joblib.
+        How many folds are fitted at a time, as in joblib; None: one, -1: as many as there are processors.
 
     Attributes
     ----------
@@ -286,6 +288,9 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
         """Fit classifiers and recalibrators to rows X, (n, features) or as the classifier takes them.
 
+        The classifier and the recalibrator that were given stay unfitted; clones are fitted. Returns this
+        object.
+
         Parameters
         ----------
         X, y
@@ -299,7 +304,9 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         Raises
         ------
         ValueError
-            For a bad parameter, labels of one class only, a single row of a class, or a fold without rows.
+            For a bad parameter or weight, a missing label, labels of one class only, a single row of a class
+            with a number of folds, or a fold without rows; for answers of the classifier that are no
+            probabilities or finite scores.
 
         Warns
         -----
@@ -444,7 +451,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         return default
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """How keyword arguments of `fit` reach classifier, recalibrator and splitter."""
+        """How keyword arguments of `fit` reach classifier, recalibrator and splitter, for scikit-learn."""
         fit = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=self).add_self_request(self)
         router.add(estimator=self.estimator, method_mapping=fit)
@@ -455,18 +462,23 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     def predict_proba(self, X: Any) -> Floats:
         """Recalibrated probabilities of the rows X, shape (n, C), with columns in the order of `classes_`.
 
-        They are averages over the pairs of a classifier and its recalibrator.
+        They are averages over the pairs of a classifier and its recalibrator; every row sums to 1.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
+        ValueError
+            If a classifier refuses X, or answers something that is no probabilities or finite scores.
         """
         check_is_fitted(self, "calibrated_classifiers_")
         return np.mean([pair.predict_proba(X) for pair in self.calibrated_classifiers_], axis=0)
 
     def predict(self, X: Any) -> LabelArray:
-        """The label with the largest probability of each row of X, shape (n,); of equal ones the first."""
+        """The label with the largest probability of each row of X, shape (n,); of equal ones the first.
+
+        X and errors are those of `predict_proba`.
+        """
         top = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[top]
 

@@ -49,7 +49,11 @@ MOST_UNITS = 2.0**53
 
 
 class SampleSizeWarning(UserWarning):
-    """There are fewer rows than a guarantee needs, or fewer different rows than folds need."""
+    """There are fewer rows than a guarantee needs, or fewer different rows than folds need.
+
+    Recalibrators warn of it when they are fitted, and go on; also of several weights with a sum below 2,
+    which count as so few rows.
+    """
 
 
 class Dealt(NamedTuple):

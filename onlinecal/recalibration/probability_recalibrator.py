@@ -238,10 +238,15 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map from probabilities, shape (n, C), and labels, shape (n,). Returns this object.
 
+        A fit before is forgotten, unless the class says otherwise. A fit that is refused or fails leaves all
+        as it was.
+
         Parameters
         ----------
-        X, y
-            Probabilities of the classes, rows with sum 1, and the labels that came.
+        X
+            Probabilities of the C classes, at least 2, in columns; every row sums to 1 within 1e-6.
+        y
+            The labels that came, each one of the classes; or one-hot, shape (n, C).
         sample_weight
             Shape (n,), not negative: a row of weight w counts as w equal rows, a row of weight 0 is left out.
             None: each row counts once.
@@ -255,6 +260,8 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         -----
         LabelWarning
             If a class never comes, or X agrees with y less than by chance.
+        SampleSizeWarning
+            If the sum of several weights is below 2, or there are too few rows for what the class promises.
         """
         if len(getattr(X, "shape", ())) == 1 and len(getattr(y, "shape", ())) == 2:
             raise ValueError("X must be a table and y a column, got them the other way round: swap them")
@@ -329,7 +336,10 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         return self.predict_proba(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the columns of `transform`, shape (C,): those of the fitted table, else the classes."""
+        """Names of the columns of `transform`, shape (C,): those of the fitted table, else the classes.
+
+        `input_features` is there for scikit-learn, and is not looked at. Raises NotFittedError before `fit`.
+        """
         check_is_fitted(self, "n_features_in_")
         names = getattr(self, "feature_names_in_", [str(label) for label in self.classes_])
         return np.asarray(names, dtype=object)

@@ -248,13 +248,19 @@ class StartedRecalibrator(ProbabilityRecalibrator):
 
     @property
     def inverse_temperature_(self) -> float:
-        """The exponent beta of `TemperatureScaling`, if that is the start; 1 for any other start."""
+        """The exponent beta of `TemperatureScaling`, if that is the start; 1 for any other start.
+
+        Raises NotFittedError before `fit`.
+        """
         check_is_fitted(self, "n_features_in_")
         return self.start_.inverse_temperature_ if isinstance(self.start_, TemperatureScaling) else 1.0
 
     @property
     def start_name_(self) -> str:
-        """The name of the map that comes first, `start_`: "temperature", for example; "none" without one."""
+        """The name of the map that comes first, `start_`: "temperature", for example; "none" without one.
+
+        Raises NotFittedError before `fit`.
+        """
         check_is_fitted(self, "n_features_in_")
         return next((name for name, kind in START_MODELS.items() if type(self.start_) is kind), "none")
 

@@ -38,18 +38,23 @@ class BatchClassifier(base.MiniBatchClassifier):
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Forecast all rows before any of them is learnt.
 
-        The same as `predict_proba_one` of one row after the other, but that the wrapped model is asked by its
-        own `predict_proba_many` if it has one (and X is of pandas).
+        The same as `predict_proba_one` of one row after the other, rounds included if that opens some, but
+        that the wrapped model is asked by its own `predict_proba_many` if it has one (and X is of pandas).
 
         Parameters
         ----------
         X
-            Features, a pandas or polars DataFrame with n rows, at least one; ValueError else.
+            Features, a pandas or polars DataFrame with n rows, at least one.
 
         Returns
         -------
         A DataFrame of the same kind, with n rows (and the index of X), and a column for each label known so
         far; polars calls it by the label's text.
+
+        Raises
+        ------
+        ValueError
+            X is no such table, or the model answers with what are no probabilities by label.
         """
         answers = self._answers_of(check_frame(X), **kwargs)
         labels = list(dict.fromkeys(label for answer in answers for label in answer))
@@ -59,16 +64,18 @@ class BatchClassifier(base.MiniBatchClassifier):
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
         """The most probable label of each row, a pandas Series with the index of X or a polars Series.
 
-        Rows that get an empty answer have none. X and errors are those of `predict_proba_many`.
+        Rows that get an empty answer have None. Rows are asked about, and rounds opened, as by
+        `predict_proba_many`; X and errors are those of that.
         """
         answers = self._answers_of(check_frame(X), **kwargs)
         return labels_like(X, [max(answer, key=answer.__getitem__) if answer else None for answer in answers])
 
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
-        """Settle the forecasts made for these rows, then let the model learn them.
+        """Do for each row, in their order, what `learn_one` does: settle its forecast, if any, and learn.
 
-        The wrapped model learns by its own `learn_many`, then the rows are settled one after the other, each
-        as a late label is; if it has none (or X is of polars), it learns each row as that is settled.
+        The wrapped model learns the batch by its own `learn_many`, then the rows are settled one after the
+        other, each as a late label is; if it has none (or X is of polars), it learns each row as that is
+        settled.
 
         Parameters
         ----------

@@ -87,22 +87,24 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
     most_waiting
         How many forecasts may wait for their labels; beyond that the oldest are given up. One takes about
         1.1 KB of memory for two labels, 3.4 KB for ten one by one, and the numbers of its features.
-
     expire_after
-        How long a forecast waits for its label: so many later forecasts, or with `moment` a span of time.
-        None: for ever. One whose label has not come by then is given up, or with `expire_as` settled.
+        How long a forecast waits for its label: so many later forecasts, at least 1, or with `moment` a span
+        of time, above 0, as a number or a timedelta. None: for ever. One whose label has not come by then is
+        given up, or with `expire_as` settled.
     expire_as
-        The label that silence means, where only what happened is ever reported. Every forecast is then
+        The label that silence means, where only what happened is ever reported; it needs `expire_after`.
+        Every forecast is then
         settled when `expire_after` is over, with the label that came by then, or else with this one. Reports
         come sooner than silence, and would count more otherwise. A label that comes later finds no forecast.
     moment
-        As of river's `progressive_val_score`: the feature that says when a forecast is made, or a function of
-        all features.
+        As of river's `progressive_val_score`: the name of the feature that says when a forecast is made, or a
+        function of all features, in the units of `expire_after`, which it needs. None: forecasts are counted.
     prior
-        The base rate of the second class in the table that the model was trained on, and in the stream, as
-        (0.5, 0.01), if they are known to differ: rows were left out or repeated before training. The odds of
-        the model's answers are put right before they are steered. Of more classes a pair of dicts with the
-        share of each. Needs `classes`; for models that do not learn the stream's own rate.
+        The base rate of the second class in the table that the model was trained on, and in the stream, both
+        between 0 and 1, as (0.5, 0.01), if they are known to differ: rows were left out or repeated before
+        training. The odds of the model's answers are put right before they are steered. Of more classes a
+        pair of dicts with the share of each. Needs `classes`; for models that do not learn the stream's own
+        rate.
 
     Attributes
     ----------
@@ -201,13 +203,13 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         self._plan = StrategyPlan(settings, strategy)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Calibrated probabilities of the labels known so far; they sum to 1.
+        """Calibrated probabilities of the labels known so far, by label; they sum to 1.
 
         Empty while neither the model nor the stream has named a label.
 
         Asking opens a round, which the label of these features settles in `learn_one`; about the same object
         again it is the same round. The keywords are for the wrapped model. Raises ValueError if that answers
-        with what are no probabilities by label.
+        with what are no probabilities by label, or if `x` lacks the `moment`.
         """
         if self._patience is not None and x is not self._features:
             self._let_expire(x)
@@ -294,7 +296,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
 
     @property
     def current_strategy(self) -> str:
-        """The strategy by which the coming round is played: what "auto" is by now."""
+        """The name of the strategy by which the coming round is played: what "auto" is by now."""
         return self._plan.current.name
 
     @property

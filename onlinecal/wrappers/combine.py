@@ -142,7 +142,7 @@ class CombinedReport(ProvenReport):
     n_open
         How many rows are not settled, since no outcome has come.
     models
-        The score of each model by its name.
+        The scores of each model by its name: averages over the rows in which it spoke, and its mean weight.
     brier_out, log_loss_out
         Averages over these rows of the combined forecasts.
     remarks
@@ -154,8 +154,8 @@ class CombinedReport(ProvenReport):
     moved
         By how much the squared errors rose, a sum over rows, when forecasts were moved to calibrated ones.
     certificate, guarantee
-        Proven bounds on the distance to calibration of the combined forecasts, sums over rows: from what
-        happened, and beforehand.
+        Proven upper bounds on the distance to calibration of the combined forecasts, sums over rows: from
+        what happened, and what that cannot exceed, whatever the outcomes.
     """
 
     n_rounds: int
@@ -171,7 +171,10 @@ class CombinedReport(ProvenReport):
 
     @property
     def best(self) -> Any:
-        """The name of the model that, steered alone, leads the others by most."""
+        """The name of the model that, steered alone, has the least Brier score against all together's.
+
+        Both are those of the rows in which it spoke.
+        """
         return min(self.models, key=lambda name: self.models[name].brier_alone - self.models[name].brier_out)
 
     norm = OF_ONE
@@ -213,7 +216,7 @@ class CombinedForecasts(Growing):
         Shape (T,): a proven upper bound on the distance to calibration of `probabilities`, in the rows
         settled before the forecast after this row; the last one of all rows. A sum over rows.
     guarantee
-        What the certificate cannot exceed, whatever the outcomes.
+        What the last certificate cannot exceed, whatever the outcomes: a sum over rows.
     """
 
     probabilities: Any
@@ -229,7 +232,7 @@ class CombinedForecasts(Growing):
     _KEPT_AS = "a column of combined forecasts"
 
     def report(self) -> CombinedReport:
-        """What each model was worth, alone and together, and what is proven."""
+        """A `CombinedReport`: what each model was worth, alone and together, and what is proven."""
         return self._report
 
     def plot(self, ax: Axes | None = None) -> Picture:
@@ -258,7 +261,7 @@ class CombinedForecasts(Growing):
         times: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> Self:
-        """The same with n further rows, which were forecast after all others.
+        """Another result, with n further rows that were forecast after all others. This one stays as it is.
 
         Parameters
         ----------
@@ -274,14 +277,16 @@ class CombinedForecasts(Growing):
 
         Returns
         -------
-        All forecasts, those of earlier rows as they were, and the report, to the last digit as of one call
-        with all rows. The forecasts are a numpy array then.
+        CombinedForecasts
+            Of all rows, those of earlier ones as they were, and with the report, to the last digit as of one
+            call with all rows. The forecasts are a numpy array then. Without further rows it is this object.
 
         Raises
         ------
         ValueError
             For rows that are bad, or that do not go with those before them; the message names the argument,
-            the value and its row. Nothing is changed then.
+            the value and its row. Also if this version or machine would have given other forecasts of the
+            rows so far.
         """
         if is_empty(columns):
             return self
@@ -334,15 +339,23 @@ def combine_forecasts(
         Shape (T,), each 0 or 1 or boolean; None, NaN or masked where none has come. Rows are matched by
         position; columns of pandas must have the same index.
     settled_at, times
-        As of `recalibrate_stream`: when each outcome became known, and when each forecast was made.
-    ids, missing
-        As of `recalibrate_stream`: how rows are known, and what becomes of those without outcome.
+        As of `recalibrate_stream`, each of shape (T,): when each outcome became known, and when each forecast
+        was made. None: each outcome is known to the next row's forecast.
+    ids
+        Shape (T,): whole numbers or texts by which `observe` knows the rows, no two alike. None: they are
+        known by their numbers, from 0.
+    missing
+        What becomes of a row without outcome. "never": it is given up as soon as it is forecast. "later": it
+        stays open, and `observe` may tell its outcome.
     slack
-        As of `CalibratedClassifier`; by default none.
+        How far a grid point's bias may grow, at least 0.5, as of `CalibratedClassifier`; None: the default
+        there.
 
     Returns
     -------
-    The forecasts, the models' weights, the certificate after each row, the guarantee and a report.
+    CombinedForecasts
+        The forecasts, the models' weights, the certificate after each row, the guarantee and a report. A
+        LabelWarning tells if nothing could be learnt, since no outcome was known before the last forecast.
 
     Raises
     ------
@@ -533,9 +546,10 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         From 2 to 100 river classifiers that answer with probabilities. They are learnt by this one: give each
         to one wrapper only.
     slack
-        As of `CalibratedClassifier`.
+        How far a grid point's bias may grow, at least 0.5, as of `CalibratedClassifier`; None: the default
+        there.
     most_waiting
-        As of `CalibratedClassifier`.
+        How many forecasts may wait for their labels, at least 1; beyond that the oldest are given up.
     classes
         The two labels, if they are known beforehand: the second is the positive one. None: labels are
         discovered as they come.
@@ -611,16 +625,17 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         yield {"classifiers": [linear_model.LogisticRegression(), naive_bayes.GaussianNB()]}
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
-        """A fresh one with fresh models, which nothing was learnt by; see `river.base.Base.clone`.
+        """Another one with the same parameters, which has learnt nothing; see `river.base.Base.clone`.
 
-        A model without a method `clone` is copied with what it has learnt: name fresh ones in `new_params`.
+        Its models are fresh, too, by their own method `clone`. A model without one is copied with what it has
+        learnt: name fresh ones in `new_params`. This object stays as it is.
 
         Parameters
         ----------
         new_params
-            Parameters in place of its own.
+            Parameters by name, in place of its own.
         include_attributes
-            Whether attributes that are no parameters are copied, too.
+            True: attributes that are no parameters are copied, too, and so what was learnt to combine.
         """
         fresh = [
             model.clone() if hasattr(model, "clone") else copy.deepcopy(model) for model in self.classifiers
@@ -628,7 +643,7 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         return super().clone({"classifiers": fresh, **(new_params or {})}, include_attributes)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Calibrated probabilities of the two labels; they sum to 1.
+        """Calibrated probabilities of the two labels, by label; they sum to 1.
 
         Empty while neither the models nor the stream have named a label.
 

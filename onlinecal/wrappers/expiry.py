@@ -202,5 +202,8 @@ class ExpiringRounds(LateRounds[T]):
 
     @property
     def n_expired(self) -> int:
-        """Forecasts whose label had not come when `expire_after` was over."""
+        """How many forecasts had no label when `expire_after` was over.
+
+        They were given up, or settled by `expire_as`.
+        """
         return self._n_expired

@@ -282,8 +282,9 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     classifier
         The model to wrap.
     groups
-        Names and functions of the features, {"young": lambda x: x["age"] < 9}, or columns, ["sex", "region"],
-        the values of which are the groups. Groups may overlap. The group "everyone" is always added.
+        Names and functions of the features, {"young": lambda x: x["age"] < 9}, or names of features, ["sex",
+        "region"], each value of which is a group, called "sex=f" for example. Groups may overlap. The group
+        "everyone" is always added.
     scheme
         "atoms": one Almost-One-Step-Ahead for each combination of groups that occurs. Every group, and every
         union of combinations, has a distance to calibration of at most sqrt(A T), up to constants, where A
@@ -294,11 +295,12 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         How many rounds will be played, if known. The scheme "atoms" then also needs to know how many
         combinations to expect, `n_atoms`; by default as many as there are functions.
     n_atoms
-        See `horizon`.
+        How many combinations of groups to expect, for the scheme "atoms" with a horizon; see `horizon`.
     slack, report
-        As in AlmostOneStepAhead. With 1/2 and "midpoint", the defaults, and a horizon the constants are those
-        above: exactly sqrt(A T) and (k T^2)^(1/3). Without a horizon they are sqrt(3 A T), and less
-        than 5/6 more for each combination.
+        How far a grid point's bias may grow, at least 0.5, and which point of a cell is announced:
+        "midpoint", "lower", "upper", or "hint", the point nearest to the model's probability. With 1/2 and
+        "midpoint", the defaults, and a horizon the constants are those above: exactly sqrt(A T) and (k
+        T^2)^(1/3). Without a horizon they are sqrt(3 A T), and less than 5/6 more for each combination.
     most_waiting
         How many forecasts may wait for their labels, of 1 KB each; beyond that the oldest are given up.
     classes
@@ -402,7 +404,7 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         yield {"classifier": linear_model.LogisticRegression(), "groups": {"any": bool}}
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Calibrated probabilities of the labels known so far; they sum to 1.
+        """Calibrated probabilities of the labels known so far, by label; they sum to 1.
 
         Asking opens a round, which the label of these features settles in `learn_one`; about the same object
         again it is the same round. The keywords are for the wrapped model. Raises ValueError if that answers
@@ -476,12 +478,15 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
 
     @property
     def rounds(self) -> dict[str, int]:
-        """For each group that has been asked about, and for "everyone", how many rounds are settled."""
+        """How many rounds are settled of each group that has been asked about, by name, and of "everyone"."""
         return {name: account.rounds for name, account in self._accounts().items()}
 
     @property
     def certificates(self) -> dict[str, float]:
-        """For each group a proven bound on its distance to calibration so far, a sum over its rounds."""
+        """For each group, by name, a proven upper bound on its distance to calibration so far.
+
+        A sum over the group's settled rounds.
+        """
         return {name: account.certificate for name, account in self._accounts().items()}
 
     @property

@@ -96,16 +96,17 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         """How many forecasts have waited at once while another was made."""
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Settle the forecast given for x, if there is one, then let the model learn.
+        """Settle the forecast given for x, if there is one, with the label or target y; the model learns it.
 
         It is the forecast that was given last if that was for this very object, else the oldest that waits
         for equal features. Without one the label is counted in `n_unmatched` and settles nothing; a
-        LabelWarning says so once, unless nothing has been forecast yet. What the model raises passes through:
-        the forecast then stays open.
+        LabelWarning says so once, unless nothing has been forecast yet. Keywords are for the wrapped model.
+        What the model raises passes through: the forecast then stays open.
 
-        Raises ValueError, and learns nothing, for a y that is no label, for a weight w, which would reach the
-        model alone, and for the second label running that comes right after a question, with the same names
-        of features and other values: something in front of this wrapper has changed them in between.
+        Raises ValueError, and learns nothing, for a y that the wrapper cannot take, for a weight w, which
+        would reach the model alone, and for the second label running that comes right after a question, with
+        the same names of features and other values: something in front of this wrapper has changed them in
+        between.
         """
         if kwargs:
             refuse_weight(kwargs)
@@ -128,7 +129,9 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
     def forecast(self, x: Any, **kwargs: Any) -> WrappedForecast:
         """Forecast with a token, which `observe` settles: it finds its forecast whatever the features are.
 
-        The keywords are for the wrapped model.
+        The forecast is the token's `answer`, as by the method that forecasts without one, which says what is
+        raised. Each call opens a round of its own, also for features that were asked about before. The model
+        learns nothing. The keywords are for the wrapped model.
         """
         self._leave_round()
         answer = getattr(self, self._asks)(x, **kwargs)
@@ -136,13 +139,14 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         return token
 
     def observe(self, forecast: WrappedForecast, y: Any, **kwargs: Any) -> None:
-        """Settle a forecast with its label, each once and in any order, then let the model learn.
+        """Settle a forecast with its label or target, each once and in any order; the model learns it, too.
 
         The label of a forecast that was given up, since more than `most_waiting` waited, is one without its
         forecast, as in `learn_one`. The keywords are for the wrapped model.
 
-        Raises ValueError, and learns nothing, for a forecast of another wrapper, one that was settled or
-        withdrawn before, and a y that is no label.
+        Raises ValueError, and learns nothing, for a forecast of another wrapper, one that was settled,
+        withdrawn or has expired before, a y that the wrapper cannot take, and a weight w. What the model
+        raises passes through: the forecast then stays open.
         """
         if kwargs:
             refuse_weight(kwargs)
@@ -151,9 +155,10 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         self._waiting.close(forecast)
 
     def withdraw(self, forecast: WrappedForecast) -> None:
-        """Give up a forecast whose label will never be known: it is then never charged.
+        """Give up a forecast whose label will never be known: it is then never charged, and no round.
 
-        Raises ValueError, and changes nothing, as `observe` does for a forecast.
+        The model learns nothing. Raises ValueError, and changes nothing, for a forecast of another wrapper,
+        and for one that was settled, withdrawn or has expired before.
         """
         self._waiting.check(forecast)
         if self._is_open(forecast):
@@ -169,7 +174,7 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
 
     @property
     def n_open(self) -> int:
-        """How many forecasts wait for their label."""
+        """How many forecasts wait for their label, the one that was asked for last included."""
         return len(self._waiting) + (self._features is not NOTHING)
 
     def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:

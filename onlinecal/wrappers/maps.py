@@ -70,7 +70,12 @@ class MappedClassifier(ClassifierWrapper):
         return self._maps[label]
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """The mapped probabilities of the labels known so far; they sum to 1."""
+        """The mapped probabilities of the labels known so far, by label; they sum to 1.
+
+        Empty while neither the model nor the stream has named a label. Nothing is learnt, and no round is
+        opened. The keywords are for the wrapped model. Raises ValueError if that answers with what are no
+        numbers by label.
+        """
         answer = read_numbers(self.classifier.predict_proba_one(x, **kwargs))
         known = self._labels.known
         if len(known) > 2:
@@ -116,8 +121,8 @@ class PlattScaling(MappedClassifier):
     classifier
         The model whose probabilities are mapped.
     optimizer
-        Any of river's optimizers that step on dictionaries of weights; plain gradient descent with rate
-        0.05 by default.
+        Any of river's optimizers that step on dictionaries of weights, an object; it is copied for each
+        label. None: plain gradient descent with rate 0.05.
 
     Raises
     ------
@@ -176,8 +181,8 @@ class BinnedMean(MappedClassifier):
     classifier
         The model whose probabilities are mapped.
     n_bins
-        Number of equal-width bins. A bin's centre counts as one outcome, so empty bins leave p about as
-        it is.
+        Number of equal-width bins, at least 1. A bin's centre counts as one outcome, so empty bins leave p
+        about as it is.
 
     Raises
     ------
@@ -340,22 +345,24 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
     classifier
         The model to wrap.
     n_actions
-        Decision makers with up to that many actions are served.
+        K: decision makers with up to that many actions are served, at least 1.
     losses
-        Only these decision makers: one table or several, (n_losses, K, C), with classes in the order in which
-        the stream brings them, or in that of `classes`.
+        None: all of them. Or only these decision makers: the loss of action a and class c at [loss, a, c],
+        one table (K, C) or several, (n_losses, K, C), with classes in the order in which the stream brings
+        them, or in that of `classes`. They are checked at each fit: with another number of classes than
+        labels are known then, ValueError is raised.
     classes
         The labels in the order of the columns of `losses`; None: as they come.
     memory
         "window": the newest `capacity` labels. "reservoir": an even sample of all so far.
     capacity
-        How many answers are kept.
+        How many answers are kept, at least 10.
     first_fit
         Labels before the first fit, at least 10.
     n_recent
-        How many of the newest labels `gaps` looks at.
+        How many of the newest labels `gaps` looks at, at least 1.
     seed
-        Of the reservoir and of the fits.
+        Of the reservoir and of the fits: a whole number from 0 on.
 
     Attributes
     ----------
@@ -421,9 +428,11 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         self._random = random.Random(seed)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> Answer:
-        """Recalibrated probabilities of the labels known so far; the model's own before the first fit.
+        """Recalibrated probabilities by label; the model's own before the first fit.
 
-        Labels that came after the last fit keep the model's probability; the others share the rest.
+        Labels that came after the last fit keep the model's probability; the others share the rest. Nothing
+        is learnt, and no round is opened. The keywords are for the wrapped model. Raises ValueError if that
+        answers with what are no numbers by label.
         """
         return self._recalibrated(self._named(read_numbers(self.classifier.predict_proba_one(x, **kwargs))))
 
@@ -433,15 +442,16 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         Parameters
         ----------
         losses
-            Shape (n_losses, K, C); None: the losses of this model, or 100 random ones with n_actions actions.
+            Shape (n_losses, K, C), or one table (K, C); None: the losses of this model, or 100 random ones
+            with n_actions actions.
         raw
-            True: of the wrapped model's own answers, for comparison.
+            True: of the wrapped model's own answers, for comparison. False: of the recalibrated ones.
 
         Returns
         -------
         ndarray
-            Shape (n_losses,), averages over the newest labels, relative to each loss's size; empty before two
-            labels are known.
+            Shape (n_losses,), averages over the newest labels, relative to each loss's size, as of
+            `decision_loss_gap`; empty before two labels are known.
 
         Raises
         ------
@@ -465,7 +475,11 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
             self._kept[place] = answer, label
 
     def recalibrate(self) -> None:
-        """Fit on what is kept, now; nothing happens while fewer than two labels are known."""
+        """Fit the recalibrator on what is kept, now, from the rounds of the fit before on.
+
+        `n_fits` grows by 1. Nothing happens while fewer than two labels are known. Raises ValueError if
+        `losses` do not go with the labels; a LabelWarning tells if a label never came among those kept.
+        """
         if len(self._columns) < 2 or not self._kept:
             return
         if self.recalibrator is None:
@@ -521,14 +535,26 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
     ----------
     classifier
         The model to wrap.
-    p, epsilon, delta, n_levels, tolerance, estimation, seed, within
-        As for `LpRecalibrator`. With "pools" rounds are dealt to the pools at random as they come.
+    p
+        Order of the error, above 1, or inf.
+    epsilon
+        The error to reach, between 0 and 1. It decides the tolerance and the number of levels where these are
+        None.
+    delta
+        How often the guarantee for the source may fail, between 0 and 1.
+    n_levels, tolerance, within
+        Levels per class, the largest error that is not corrected, and what becomes of the rows of a level
+        set, "shift" or "constant"; None: as for `LpRecalibrator`.
+    estimation, seed
+        As for `LpRecalibrator`, whose `random_state` is the seed. With "pools" rounds are dealt to the pools
+        at random as they come.
     first_fit
-        Rounds before the first run; until then the model's answers are passed on.
+        Rounds before the first run, at least 1; until then the model's answers are passed on.
     window
-        None, or how many rounds are remembered: they are forgotten an eighth of it at a time.
+        None, or how many rounds are remembered, at least 8: they are forgotten an eighth of it at a time.
     fading
-        None, or the factor in (0, 1) by which what was counted loses weight with each round.
+        None, or the factor in (0, 1) by which what was counted is multiplied with each round. Not beside a
+        window.
 
     Attributes
     ----------
@@ -606,9 +632,11 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         self._online = OnlineLp(each_run, window, fading)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Recalibrated probabilities of the labels known so far; they sum to 1.
+        """Recalibrated probabilities of the labels known so far, by label; they sum to 1.
 
-        Empty while neither the model nor the stream has named a label.
+        Empty while neither the model nor the stream has named a label. Nothing is learnt, and no round is
+        opened. The keywords are for the wrapped model. Raises ValueError if that answers with what are no
+        numbers by label.
         """
         answer = self._named(read_numbers(self.classifier.predict_proba_one(x, **kwargs)))
         self._meet(answer)
@@ -622,7 +650,10 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         self._online.keep(self._vector(answer), self._columns[label])
 
     def recalibrate(self) -> None:
-        """Run Algorithm 2 on what is counted, now; nothing happens while fewer than two labels are known."""
+        """Run Algorithm 2 on what is counted, now: the map becomes that of this run, and `n_fits` grows by 1.
+
+        Nothing happens while fewer than two labels are known.
+        """
         recalibrator = self._online.fit(list(self._columns))
         if recalibrator is not None:
             self.recalibrator = recalibrator

@@ -49,7 +49,7 @@ class OnlineRecalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEsti
         A classifier with `partial_fit` and `predict_proba`, as `SGDClassifier(loss="log_loss")` or
         `GaussianNB()`. Clones of it are fitted.
     batch_size
-        How many rows `fit` gives to the classifier at a time, in the order of the rows.
+        How many rows `fit` gives to the classifier at a time, at least 1, in the order of the rows.
 
     Attributes
     ----------
@@ -96,6 +96,8 @@ class OnlineRecalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEsti
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
         """Start anew, and go through the rows once, batch by batch. Returns this classifier.
+
+        All that was learnt before is forgotten. A `fit` that is refused leaves all as it was.
 
         Parameters
         ----------

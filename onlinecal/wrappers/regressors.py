@@ -111,12 +111,12 @@ class CalibratedRegressor(RegressorWrapper):
     regressor
         The model to wrap; pipelines are welcome. Where it has no finite forecast the middle is the hint.
     low, high
-        Between them lie all targets, in their own units.
+        Between them lie all targets, in their own units; low is below high, and both are finite.
     slack
         How far a grid point's bias may grow, as a share of high - low: more slack follows the model more
         closely, for a weaker guarantee. At least 0.5.
     horizon
-        How many rounds will be played, if known.
+        How many rounds will be played, if known, at least 1; the guarantee is then less.
     most_waiting
         How many forecasts may wait for their targets, of 1 KB each; beyond that the oldest are given up.
 
@@ -221,7 +221,7 @@ class CalibratedRegressor(RegressorWrapper):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the targets, in their units."""
+        """What the certificate cannot exceed, whatever the targets, in their units: a sum over the rounds."""
         return self._forecasters[0].guarantee * (self.high - self.low)
 
 
@@ -242,9 +242,9 @@ class CalibratedDistribution(RegressorWrapper):
         How far a grid point's bias may grow: more slack follows the hints more closely, for a weaker
         guarantee. At least 0.5.
     horizon
-        How many rounds will be played, if known.
+        How many rounds will be played, if known, at least 1; the guarantees are then less.
     window
-        The hints count so many of the latest errors.
+        The hints count so many of the model's latest errors, at least 1.
     most_waiting
         How many forecasts may wait for their targets, of up to 1 KB for each threshold; beyond that the
         oldest are given up.
@@ -319,14 +319,15 @@ class CalibratedDistribution(RegressorWrapper):
         yield {"regressor": linear_model.LinearRegression(), "thresholds": [-10.0, 0.0, 10.0]}
 
     def predict_one(self, x: Any, **kwargs: Any) -> float:
-        """The wrapped model's own forecast; no certificate speaks of it."""
+        """The wrapped model's own forecast. No round is opened, and no certificate speaks of it."""
         return self.regressor.predict_one(x, **kwargs)
 
     def predict_distribution_one(self, x: Any, **kwargs: Any) -> dict[float, float]:
         """For each threshold q the probability that the target is at most q; they do not decrease.
 
-        Asking opens a round, as in `CalibratedRegressor.predict_one`, which says what keywords and errors
-        there are.
+        Asking opens a round, which the target of these features settles in `learn_one`; about the same object
+        again it is the same round. Keywords are for the wrapped model. Raises ValueError if that answers with
+        what is neither number nor None.
         """
         mean = forecast_of(self.regressor, x, kwargs)
         self._begin(x)
@@ -340,7 +341,7 @@ class CalibratedDistribution(RegressorWrapper):
         """The least threshold q for which "the target is at most q" has a probability of at least `level`.
 
         It is inf if no threshold has. Asking opens a round, as `predict_distribution_one` does. Raises
-        ValueError unless 0 < level < 1.
+        ValueError unless 0 < level < 1, and as that does.
         """
         check_open_unit(level, "level")
         chances = self.predict_distribution_one(x)
@@ -369,7 +370,10 @@ class CalibratedDistribution(RegressorWrapper):
 
     @property
     def certificates(self) -> dict[float, float]:
-        """For each threshold a proven bound on its distance to calibration so far, a sum over rounds."""
+        """For each threshold a proven upper bound on the distance to calibration of its probabilities so far.
+
+        A sum over the settled rounds; by how far putting in order moved the forecasts, `moved`, is included.
+        """
         return self._with_moved(forecaster.certificate for forecaster in self._forecasters)
 
     @property

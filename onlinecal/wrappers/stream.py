@@ -92,8 +92,8 @@ class RecalibratedStream(Growing):
         with "classwise" a sum over classes of the distance of each, with "simplex" over classes of the
         distance of all together, with "top-label" of the greatest probability of each row.
     guarantee
-        What the certificate cannot exceed, whatever the outcomes; summed as it is. How far "classwise" and
-        "top-label" moved their forecasts to make rows with sum 1 is in it as it was.
+        What the last certificate cannot exceed, whatever the outcomes; summed as it is. How far "classwise"
+        and "top-label" moved their forecasts to make rows with sum 1 is in it as it was.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class RecalibratedStream(Growing):
     _KEPT_AS = "a recalibrated column"
 
     def report(self) -> StreamReport:
-        """Scores before and after, and what is proven; with groups also of each of them."""
+        """A `StreamReport`: scores before and after, and what is proven; with groups also of each of them."""
         return self._whole_report
 
     @cached_property
@@ -135,7 +135,7 @@ class RecalibratedStream(Growing):
         groups: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> Self:
-        """The same with n further rows, which were forecast after all others.
+        """Another result, with n further rows that were forecast after all others. This one stays as it is.
 
         Parameters
         ----------
@@ -152,14 +152,16 @@ class RecalibratedStream(Growing):
 
         Returns
         -------
-        All forecasts, those of earlier rows as they were, and the report, to the last digit as of one call
-        with all rows. The forecasts are a numpy array then.
+        RecalibratedStream
+            Of all rows, those of earlier ones as they were, and with the report, to the last digit as of one
+            call with all rows. The forecasts are a numpy array then. Without further rows it is this object.
 
         Raises
         ------
         ValueError
             For rows that are bad, or that do not go with those before them; the message names the argument,
-            the value and its row. Nothing is changed then.
+            the value and its row. Also if this version or machine would have given other forecasts of the
+            rows so far.
         """
         if is_empty(probabilities):
             return self
@@ -245,7 +247,7 @@ def recalibrate_stream(
         class. The report has scores of the corrected probabilities, and a remark if their mean is far from
         what came.
     groups
-        Shape (T,): a key for each row; each key has a forecaster of its own.
+        Shape (T,): a key for each row; each key has a forecaster of its own. None: one for all rows.
     ids
         Shape (T,): whole numbers or texts by which `RecalibratedStream.observe` knows the rows, no two alike.
         None: they are known by their numbers, from 0.
@@ -256,11 +258,13 @@ def recalibrate_stream(
         As of `CalibratedClassifier`: what of a table is calibrated. By default the second class of two; of
         up to ten each one against the rest, of more the top one; with a horizon what promises most.
     slack, horizon
-        As of `CalibratedClassifier`; by default none. The horizon is that of each group.
+        How far a grid point's bias may grow, at least 0.5, and how many rows there will be in each group, as
+        of `CalibratedClassifier`. None: the default slack there, and an unknown number.
 
     Returns
     -------
-    The forecasts, the certificate after each row, the guarantee and a report.
+    RecalibratedStream
+        The forecasts, the certificate after each row, the guarantee and a report.
 
     Raises
     ------

@@ -48,7 +48,7 @@ from onlinecal.forecasters.simplex.run import SimplexRun, replayed
 from onlinecal.remarks import warn_of
 from onlinecal.tables.columns import check_probabilities, check_probability_rows
 from onlinecal.texts import shown
-from onlinecal.validation import check_choice, check_count, check_probability
+from onlinecal.validation import as_whole, check_choice, check_count, check_probability
 
 IMAGINED_DRAW = 0.5
 """The draw that is assumed for a round whose draw cannot be known: the median. Another value gives other
@@ -107,13 +107,14 @@ class Duel:
     Attributes
     ----------
     forecasts, outcomes, charged
-        For each round, shape (T,): the forecast, the outcome, and the value that the round was charged to,
-        which for most forecasters is the forecast. With k classes forecasts and charged points have the shape
-        (T, k), and outcomes are class numbers.
+        For each round, shape (T,): the forecast, the outcome 0 or 1, and the value that the round was charged
+        to, which for most forecasters is the forecast. With k classes forecasts and charged points have the
+        shape (T, k), and outcomes are class numbers from 0.
     checkpoints
         The numbers of rounds after which the certificate was read, ascending up to T, shape (C,).
     certificates, guarantees
-        The certificate and the guarantee (NaN if there is none) at the checkpoints, shape (C,), sums.
+        The certificate and the guarantee (NaN if there is none) at the checkpoints, shape (C,): upper bounds
+        on the distance to calibration, sums over the rounds so far.
     """
 
     forecasts: NDArray[np.float64]
@@ -185,9 +186,10 @@ def play(
         A hint for each round, in [0, 1], shape (T,); class probabilities of shape (T, k) with k classes; or
         None.
     n_checkpoints
-        After about this many rounds, evenly spread on a logarithmic axis, the certificate is recorded.
+        The certificate is recorded about this many times, at least 1, after rounds that are evenly spread on
+        a logarithmic axis.
     progress
-        A function that is called with the number of rounds played since the last call.
+        A function that is called with the number of rounds played since the last call; None: nothing is told.
     draw
         Whether the adversary sees what a randomised forecaster has drawn before it chooses the outcome
         ("seen"), or the mean forecast and expected rises ("hidden").
@@ -200,8 +202,10 @@ def play(
     Raises
     ------
     ValueError
-        If the adversary has fewer outcomes than T, if the hints are not T hints of the kind above, or if a
-        player can neither be played compiled nor as a plain object; the error says what is missing.
+        If rounds or n_checkpoints is no whole number of at least 1; if the adversary has fewer outcomes than
+        T, or other classes than the forecaster, or gives an outcome that is no class; if the hints are not T
+        hints of the kind above, or the forecaster takes none; or if a player can neither be played compiled
+        nor as a plain object: the error says what is missing.
 
     Examples
     --------
@@ -212,6 +216,7 @@ def play(
     True
     """
     check_choice(draw, DRAW_CHOICES, "draw")
+    n_checkpoints, rounds = check_count(n_checkpoints, "n_checkpoints"), as_whole(rounds)
     if isinstance(forecaster, SimplexAlmostOneStepAhead):
         forecaster = forecaster._new_run()
     if plain_ones(forecaster, adversary):
@@ -310,11 +315,11 @@ def _replay(forecaster: AlmostOneStepAhead | SimplexRun, outcomes: NDArray[Any],
 
 
 def check_rounds(rounds: int, adversary: Adversary) -> None:
-    """Refuse a number of rounds below 1, or above those that the adversary has."""
+    """Refuse a number of rounds that is not whole, below 1, or above those that the adversary has."""
+    check_count(rounds, "rounds")
     available = adversary.rounds
-    if rounds < 1 or (available is not None and available < rounds):
-        most = "" if available is None else f" and at most the {available} that {adversary.name} has"
-        raise ValueError(f"rounds must be at least 1{most}, got {rounds}")
+    if available is not None and available < rounds:
+        raise ValueError(f"rounds must be at most the {available} that {adversary.name} has, got {rounds}")
 
 
 def log_spaced(rounds: int, number: int) -> NDArray[np.int64]:

@@ -42,11 +42,13 @@ def sweep(
         plays only what is missing if the plan has grown. `onlinecal plot` draws what is in it. None: nothing
         is kept but what comes back.
     n_jobs
-        How many processes of this machine play; -1: as many as it has cores. With 1 this process plays.
+        How many processes of this machine play, at least 1; -1: as many as it has cores. With 1 this process
+        plays.
     backend
         Who plays: "loky", processes of this machine, or "dask" or "ray".
     scheduler
-        HOST:PORT of a Dask or Ray cluster, which has its own number of workers; None: this machine.
+        HOST:PORT of a Dask or Ray cluster, which has its own number of workers; None: this machine. Not with
+        "loky".
     progress
         A function that is called with the numbers of finished and of all games.
 
@@ -59,7 +61,8 @@ def sweep(
     ------
     ValueError
         For a plan with a key or value that cannot be, by its name; for an unknown backend, or one that is not
-        installed or does not answer.
+        installed or does not answer; for n_jobs that is neither -1 nor a whole number of at least 1; for a
+        scheduler beside "loky"; for an `out` that is no path.
     FileNotFoundError
         If there is no such file, or one that it loads is missing.
 

@@ -90,6 +90,7 @@ def test_a_file_says_what_is_wrong_and_where(tmp_path, text, words):
 def test_files_of_windows_tools_are_read_or_refused_in_words(tmp_path):
     file = tmp_path / "keys.toml"
     file.write_bytes(b"\xef\xbb\xbflanes = 2\r\n")
+    assert read_config(file) == read_config(str(file))
     assert read_config(file).default.lanes == 2
     file.write_text("lanes = 2\r\n", "utf-16")
     assert "is not valid TOML" in refusal(lambda: read_config(file))

@@ -204,6 +204,15 @@ def test_what_cannot_be_is_refused_before_a_ledger_is_made(tmp_path, given, told
     assert list(tmp_path.iterdir()) == []
 
 
+def test_numbers_of_an_engine_are_whole_and_refused_before_a_ledger_is_made(tmp_path):
+    for name, value in (("hot_keys", -1), ("states_behind", 2.5)):
+        with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 0, got {value}"):
+            Engine(tmp_path / "ledger", **{name: value})
+    assert list(tmp_path.iterdir()) == []
+    with Engine() as engine, pytest.raises(ValueError, match="offset must be a whole number of at least 0"):
+        engine.keys(offset=0.5)
+
+
 def shuffled(seed):
     """Events of a script, many of them before others that they belong to, and with clocks that jump."""
     rng, events = random.Random(seed), events_of(script(seed, 150))

@@ -8,6 +8,7 @@ import pytest
 
 from onlinecal import measures as m
 from onlinecal.measures.decision.losses import confidence_width
+from onlinecal.recalibration import LossTable
 
 OF_EVENTS = [
     m.expected_calibration_error,
@@ -104,6 +105,14 @@ FUNCTIONS = m.functional_multicalibration_error
         (COUNTS, ([0.5, 0.6], [1], [1]), {}, "values and zeros"),
         (m.smooth_calibration_error_from_counts, ([0.5], [-1], [1]), {}, "zeros.*-1 at row 0"),
         (m.CalibrationMonitor, (), {"n_bins": 0}, "n_bins"),
+        (m.CalibrationMonitor().counts, (), {}, "no counts before the first round"),
+        (m.Counts(*np.full((3, 1), 0.5)).expanded, (), {}, "whole numbers to be expanded"),
+        (
+            m.decision_losses,
+            (*TWO, LossTable(np.eye(2))),
+            {},
+            "losses must be .*: of a LossTable give the `values`",
+        ),
         *(
             (measure, TWO, {name: value}, f"{name} must be .*, got {value!r}")
             for measure in (m.lp_calibration_error, m.lp_calibration_report, m.lp_calibration_interval)

@@ -284,6 +284,17 @@ def test_weights():
         BoostedRecalibrator().fit(X, y, p, np.where(np.arange(300) == 2, -1, 1))
 
 
+def test_a_score_counts_rows_by_their_weights_and_refuses_bad_ones():
+    X, y, _ = table(0)
+    model = BoostedRecalibrator(LinearRegression(), cv=2).fit(X, y)
+    twice = np.where(np.arange(len(y)) < 50, 2, 1)
+    repeated = np.concatenate([np.arange(len(y)), np.arange(50)])
+    assert model.score(X, y, twice) == pytest.approx(model.score(X[repeated], y[repeated]))
+    for weights, words in ((-twice, "at least 0 and finite, got -2"), (twice[1:], "for each of 150 rows")):
+        with pytest.raises(ValueError, match=f"sample_weight must .*{words}"):
+            model.score(X, y, weights)
+
+
 def test_rounds_are_linear_first_and_then_trees():
     X, p, y = rows(3000, 8)
     model = BoostedRecalibrator(cv=3).fit(X, y, p)

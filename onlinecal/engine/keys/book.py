@@ -61,6 +61,7 @@ from onlinecal.engine.keys.playing import (
     note_query,
 )
 from onlinecal.engine.keys.storing import StoredBinaryKey, checked_state
+from onlinecal.engine.ledger.file import REPAIR_ADVICE
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import Logged, Snapshot, StateRow
 from onlinecal.engine.parking import Parking
@@ -144,7 +145,9 @@ class Book:
         loaded = []
         for snapshot in snapshots:
             if snapshot.name in self.keys:
-                raise ValueError(f"key {snapshot.name!r} has been loaded before: two keys have this name")
+                raise ValueError(
+                    f"key {snapshot.name!r} has been loaded before: two keys have this name. {REPAIR_ADVICE}"
+                )
             loaded.append(self._loaded(snapshot))
         if self.totals is not None and loaded:
             self.totals.loaded(loaded)
@@ -166,7 +169,9 @@ class Book:
         except Exception as error:
             self.arrays.let_go([key.first_lane])
             why = "its bytes were changed" if isinstance(error, msgspec.MsgspecError) else error
-            raise ValueError(f"the state of key {name!r} cannot be that of any run: {why}") from error
+            raise ValueError(
+                f"the state of key {name!r} cannot be that of any run: {why}. {REPAIR_ADVICE}"
+            ) from error
         self.keys[name], self.first_lanes[name] = key, key.first_lane
         self.open.update(entries)
         return key

@@ -55,6 +55,7 @@ from onlinecal.engine.keys.playing import (
     WINDOW_LENGTH,
     LaneArrays,
 )
+from onlinecal.engine.ledger.file import REPAIR_ADVICE
 from onlinecal.engine.watch.account import ACCOUNT_SIZE, N_STAKES
 from onlinecal.forecasters.binary.cells import END
 from onlinecal.forecasters.binary.windows import ENTRY_LENGTH, HELD, OLDEST, RING, RING_LENGTH
@@ -345,9 +346,7 @@ def checked_state(key: str, state: bytes) -> memoryview:
     """A key's state without its checksum; ValueError if they do not agree."""
     data = memoryview(state)[SUM:]
     if state[:SUM] != checksum_of(data):
-        raise ValueError(
-            f"the state of key {key!r} is damaged: `onlinecal stream repair` makes it anew from the log"
-        )
+        raise ValueError(f"the state of key {key!r} is damaged: its bytes were changed. {REPAIR_ADVICE}")
     return data
 
 

@@ -43,7 +43,7 @@ from onlinecal.engine.ledger.schema import (
     write_rows,
     write_states,
 )
-from onlinecal.validation import check_count
+from onlinecal.validation import check_count, check_finite
 
 REASON = "archived"
 
@@ -67,7 +67,7 @@ class Archived(Struct, frozen=True, array_like=True):
     queries, closings
         How many queries it has, and how many outcomes or withdrawals.
     digest
-        The SHA-256 of the archive's file.
+        The SHA-256 of the archive's file, 32 bytes.
     early
         How many outcomes had a time before that of their query, up to that event.
     """
@@ -159,10 +159,11 @@ def archive_ledger(
     shrink: bool = False,
     progress: Progress = no_progress,
 ) -> Archived | None:
-    """Move the older events of a ledger to an archive; None if there are none to move.
+    """Move the older events of a ledger to an archive.
 
-    Forecasts that are open then stay, and each key's state, from which the log goes on. Ids that were moved
-    are known by a hash (8 bytes): who sends one again is told that it is `archived`.
+    Returns an `Archived`, or None if there are none to move. Forecasts that are open then stay, and each
+    key's state, from which the log goes on. Ids that were moved are known by a hash (8 bytes): an event about
+    one is rejected as "archived".
 
     Parameters
     ----------
@@ -181,15 +182,19 @@ def archive_ledger(
     Raises
     ------
     LedgerError
-        If the ledger cannot be read, does not agree with its own log, or somebody writes to it: then the
-        archive is there, and the same call again finishes it.
+        If the ledger cannot be read, or does not agree with its own log; if there is no room for the archive;
+        or if somebody writes to the ledger: then the archive is there, and the same call again finishes it.
     ValueError
-        If an argument cannot be, or `into` is a file of another kind.
+        If both or neither of `keep` and `before` are given; if `keep` is no whole number from 0 on, or
+        `before` no finite number; if `before` is given and no event has a time; if `path` is an archive; or
+        if `into` is a file of another kind, damaged, or the ledger itself.
     """
     if (keep is None) == (before is None):
         raise ValueError(f"give either keep or before, got keep={keep!r} and before={before!r}")
     if keep is not None:
         keep = check_count(keep, "keep", least=0)
+    if before is not None:
+        before = check_finite(before, "before")
     source, target = Path(path), Path(into)
     check_target(target, source, force=True)
     # of a call that was killed when the archive already had its name, another name may be left

@@ -58,7 +58,7 @@ class Check(Struct, frozen=True):
     Attributes
     ----------
     events, keys
-        How many events were replayed, and of how many keys.
+        How many events were replayed, those of `archives` included, and of how many keys.
     problems
         What did not agree with the ledger, one sentence each; empty if everything did.
     """
@@ -76,8 +76,8 @@ def check_ledger(
     Where events were archived, it starts from the states behind them. An archive is checked like a ledger;
     `archives` are checked, too, and each has to have the digest that the ledger keeps of it. Reads only, key
     by key, so memory is that of one key's events. `progress` is called with the numbers of events done and in
-    all. Returns a `Check`, whose `problems` say what does not agree. Raises LedgerError if something cannot
-    be read.
+    all. Returns a `Check`, whose `problems` say what does not agree. Raises LedgerError if a file cannot be
+    opened or read at all.
     """
     with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.transaction("DEFERRED"):
         result, known = _check(ledger, progress), {archive.digest: archive for archive in archives_of(ledger)}
@@ -323,8 +323,9 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
 
     The damaged file stays as it is. The new file gets its name when it is complete. States, indexes and
     checksums are made anew, so damage to them costs nothing. Returns a `Repaired`, which says what is lost.
-    Raises LedgerError if the configuration is damaged or if there is no room, and ValueError if `into`
-    exists.
+    Raises LedgerError if the ledger cannot be opened, its configuration or what it keeps of archives is
+    damaged, it is an archive, or there is no room; and ValueError if `into` exists, or has a name of a
+    ledger's own files.
     """
     source, target = Path(path), Path(into)
     check_target(target, source)

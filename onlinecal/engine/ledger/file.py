@@ -62,7 +62,10 @@ ADVICE_BY_CODE = {
 
 
 class LedgerError(OSError):
-    """The ledger cannot be read or written; nothing of the batch at hand was kept."""
+    """A ledger cannot be opened, read or written; nothing of the batch at hand was kept.
+
+    It is an OSError. The message names the file, and says what is wrong and what to do.
+    """
 
 
 class LedgerErrors:

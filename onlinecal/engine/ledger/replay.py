@@ -88,7 +88,8 @@ def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> 
         if answer != [event.probability, event.certificate]:
             raise LedgerError(
                 f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, but the log "
-                f"leads to {answer[0]!r}: the ledger was changed, or an onlinecal with other rules wrote it"
+                f"leads to {answer[0]!r}: the ledger was changed, or an onlinecal with other rules wrote it. "
+                f"{REPAIR_ADVICE}"
             )
     book.release()
 

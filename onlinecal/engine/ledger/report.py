@@ -83,17 +83,20 @@ class Report(Shown, Struct, frozen=True):
     keys
         Every key, in the order of their first queries.
     total
-        All keys together: a union of calibrated sequences is calibrated, so certificates add up.
+        All keys together: a union of calibrated sequences is calibrated, so certificates, sums over rounds,
+        add up. Bounds on windows do not, and are None.
     oldest
-        The open forecast that was asked for first.
+        The open forecast that was asked for first; None if none is open, or its query is not in the log.
     scores
-        The scores of the settled forecasts of all keys; None if no round is settled.
+        The scores of all keys with hints, or of all keys if none has hints: averages over settled rounds.
+        None if no round is settled.
     alarms, hint_alarms
         How many alarms there were, of forecasts and of hints of all keys.
     since
-        Number of the event from which on `forecasts` and `hints` are counted.
+        Number of the last event before the first that `forecasts` and `hints` count; None with them.
     forecasts, hints
-        The reliability of forecasts and of hints, all keys together; None if nothing was counted yet.
+        The reliability of forecasts and of hints, all keys together: rounds, bins, and bounds on the distance
+        to calibration, a sum over rounds. None if nothing was counted yet.
     parking
         Outcomes that came before their queries: how many wait, have settled a forecast, or were dropped.
     """
@@ -131,9 +134,9 @@ class Report(Shown, Struct, frozen=True):
 
 
 def read_report(path: str | Path) -> Report:
-    """The report of the ledger at `path`, which may be in use; nothing is written.
+    """A `Report` of the ledger at `path`, which may be in use; nothing is written.
 
-    Raises LedgerError if there is no ledger, or it is damaged.
+    Raises LedgerError if there is no ledger, it cannot be read, or it is damaged.
     """
     with (
         closing(Ledger(Path(path), read_only=True)) as ledger,
@@ -224,7 +227,7 @@ def export_ledger(
 ) -> int:
     """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the order of the queries.
 
-    Returns how many forecasts were written.
+    Returns how many forecasts were written. Forecasts that are in archives only are not among them.
 
     Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes
     `hint_of_classes` and `probability_of_classes`, lists of (label, probability); `status` ("open",
@@ -235,10 +238,11 @@ def export_ledger(
     null.
 
     The table is as of the moment of the call, in chunks of bounded memory; a writer is not held up. The file
-    gets its name when it is complete; with `force` in place of one that was there. An outcome that is parked
-    has no forecast, and no row. `progress` is called with the
-    numbers of the last query done and of the last event. Raises LedgerError if the ledger cannot be read, or
-    if events are archived meanwhile; ValueError if `into` exists, or is a ledger's.
+    gets its name when it is complete; with `force` it replaces one that was there. An outcome that is parked
+    has no forecast, and no row. `progress` is called with the numbers of the last query done and of the last
+    event. Raises LedgerError if the ledger cannot be read, if events are archived meanwhile, or if the file
+    cannot be written; ValueError if `into` exists without `force`, is a folder or the ledger itself, or has a
+    name of a ledger's own files.
     """
     import polars as pl
 

@@ -237,8 +237,9 @@ class Snapshot(NamedTuple):
 class InputPosition(NamedTuple):
     """How far an input was answered: a row of `inputs`, without its sum.
 
-    `path` is its name, bytes where it is no text in UTF-8; `position` up to which byte, or before which
-    offset, it was answered; `mark` by what its reader recognises it.
+    `path` is its name, bytes where it is no text in UTF-8. `position` is the number of bytes that were
+    answered, or the offset of the next message. `mark` is any bytes by which its reader recognises the input,
+    such as a digest of its beginning, or None.
     """
 
     path: str | bytes

@@ -66,7 +66,7 @@ def local_session(cores: int = 2, master: str | None = None, **conf: str) -> Spa
     Raises
     ------
     ValueError
-        pyspark or Java is missing, or cores is not a whole number from 1 on.
+        pyspark, pandas, pyarrow or Java is missing, or cores is not a whole number from 1 on.
 
     """
     need_pyspark()
@@ -84,15 +84,17 @@ def local_session(cores: int = 2, master: str | None = None, **conf: str) -> Spa
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Refuse a session, `spark`, whose workers cannot run this package as the driver does.
+    """Refuse a session, `spark`, whose workers cannot run this package as the driver does. Returns nothing.
 
-    Looks at a few tasks on every core that the session has now: whether they can run the driver's Python and
-    pyarrow, and this package's version. Executors that join later are not looked at.
+    Runs a small job, a few tasks on every core that the session has now. They say whether the workers can run
+    the driver's Python and pyarrow, and which version of this package they have. Executors that join later
+    are not looked at.
 
     Raises
     ------
     ValueError
-        What differs, and what to set.
+        A worker cannot run the driver's Python, lacks the package or has another version of it; the message
+        says what differs, and what to set. Or pyspark, pandas or pyarrow is missing here.
 
     """
     need_pyspark()

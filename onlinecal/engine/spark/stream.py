@@ -114,14 +114,14 @@ def calibrated_stream(
         number, a boolean or a text; "0", "1", "true", "false" are understood where outcomes are 0 and 1. A
         soft label stands in `values`, by class.
     config
-        What forecasters the keys get; always the same for a checkpoint.
+        What forecasters the keys get, always the same for a checkpoint; None: `EngineConfig()`.
     remember
         An accepted event that comes again is answered as it was the first time as long as its forecast is
         open or fewer than so many events of the key were accepted since. After that an outcome is refused as
-        "unknown", and a query is a new one.
+        "unknown", and a query is a new one. At least 1.
     initial
         States that keys begin with, from `ledger_states`; `config` must be that of their ledger. Only looked
-        at when a checkpoint is new.
+        at when a checkpoint is new. None: all keys are new.
     check
         Run a small job first that sees whether the workers can run this package as the driver does.
 
@@ -175,18 +175,18 @@ def calibrated_stream(
 def ledger_states(spark: SparkSession, ledger: str | Path) -> DataFrame:
     """Every key of a ledger with its state, as `calibrated_stream` takes it for its first micro-batch.
 
-    From the file `ledger` into a table of the session `spark`. The states pass through the driver; a key
-    takes what docs/scale.md says. Events of before the move whose forecast was closed then are not known any
-    more, as if they had been forgotten.
+    Reads the file `ledger`, and changes nothing there. The states pass through the driver; a key takes what
+    docs/scale.md says. Forecasts that are closed by then are not known any more: events about them are
+    answered as if their ids were new.
 
     Returns
     -------
-    The columns of STATES.
+    A table of the session `spark`, one row a key: its name `key`, and `state`, bytes.
 
     Raises
     ------
     LedgerError
-        There is no such ledger, or it is damaged.
+        There is no such ledger, it cannot be read, or it is damaged.
     ValueError
         Its log is ahead of its states: an engine is at work on it, or was killed; or pyspark is missing.
     """

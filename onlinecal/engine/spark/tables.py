@@ -71,7 +71,8 @@ def distances(
     budget
         Work put into the bracket of each group: 1 takes up to three seconds. See `calibration_distance`.
     rtol
-        A bracket with upper - lower <= rtol * upper is good enough; work on that group stops there.
+        A bracket with upper - lower <= rtol * upper is good enough, rtol in [0, 1); work on that group stops
+        there.
 
     Returns
     -------

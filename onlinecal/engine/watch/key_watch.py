@@ -146,9 +146,10 @@ class Summary(Shown, Struct, frozen=True, omit_defaults=True):
         Forecasts settled, waiting for their outcome, and expired. What expires is given up, or with
         `expire_as` settled then; it is one of the `rounds`, too.
     certificate, guarantee
-        Proven bound on the distance to calibration of the settled rounds, and what it cannot exceed; sums.
+        Proven upper bound on the distance to calibration of the settled rounds, and what that bound cannot
+        exceed, whatever comes; sums over rounds.
     oldest
-        Number of the oldest query that waits; None if none does.
+        Number, among all accepted events, of the oldest query that waits; None if none does.
     window_certificate, window_guarantee
         The same bounds for the last `window` settled rounds, and for any so many consecutive ones; None if
         the key keeps no window (or its grid promises nothing of any). Those of several keys do not add up.

@@ -151,36 +151,37 @@ class Overview(Struct, frozen=True):
     total
         The sums.
     oldest
-        Number of the oldest query that waits; None if none does.
+        Number, among all accepted events, of the oldest query that waits; None if none does.
     alarms, hint_alarms
         How many alarms there were, of forecasts and of hints.
     scores
-        The scores of all watched keys with hints, or of all keys if none has hints; None if nothing was
-        settled.
+        The scores of all keys with hints, or of all keys if none has hints: averages over settled rounds.
+        None if nothing was settled.
     since
-        Number of the event from which on `forecasts` and `hints` are counted.
+        Number of the last event before the first that `forecasts` and `hints` count.
     forecasts, hints
-        Their reliability.
+        Their reliability: rounds, bins, and bounds on the distance to calibration, a sum over rounds.
     largest
-        Keys with the largest certificate per settled round.
+        Pairs (name, `Summary`) of the keys with the largest certificate per settled round, the largest first.
     alarmed
-        Keys whose last alarm is the latest, the latest first.
+        The same of the keys whose last alarm is the latest, the latest first.
     hot_keys
         How many keys are in memory.
     batches, seconds
-        Transactions since the start of this engine, and how long they took in all.
+        How many batches this engine has committed since its start, and how long they took in all.
     refused
-        Events since then that were rejected, by reason.
+        How many events were rejected since the start of this engine, by reason.
     early
-        Outcomes that were accepted with a time before that of their query, since the ledger was made.
+        How many outcomes were accepted with a time before that of their query, since the ledger was made.
     outcomes
-        Outcomes since then that were accepted. What was settled by `expire_as` is a round without one.
+        How many outcomes were accepted since the start of this engine. What was settled by `expire_as` is a
+        round without one.
     parking
-        Outcomes that came before their queries, since the ledger was made.
+        What became of the outcomes that came before their queries, since the ledger was made.
     topics
-        The partitions of a topic that the ledger counts.
+        The partitions of a topic that the ledger counts, and how far they are answered.
     unsent
-        Batches whose answers are in the ledger, and not known to have been delivered.
+        How many batches have answers in the ledger that are not known to have been delivered.
     """
 
     total: Total

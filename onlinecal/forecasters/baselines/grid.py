@@ -103,7 +103,7 @@ class GridBaseline(Baseline):
     horizon
         T, at least 1.
     n_cells
-        m, instead of the number that suits the horizon.
+        m, at least 1, instead of the number that suits the horizon.
     seed
         Of the draws: an integer or a sequence of integers, none negative.
 
@@ -185,7 +185,7 @@ class FosterForecaster(GridBaseline):
     horizon
         T, the number of rounds it is made for, at least 1.
     n_cells
-        m, the cells of the grid. None: the number that suits the horizon.
+        m, the cells of the grid, at least 1. None: about T^(1/3).
     seed
         Of the draws: an integer or a sequence of integers, none negative.
 
@@ -216,7 +216,7 @@ class FosterHartForecaster(GridBaseline):
     horizon
         T, the number of rounds it is made for, at least 1.
     n_cells
-        m, the cells of the grid. None: the number that suits the horizon.
+        m, the cells of the grid, at least 1. None: about T^(1/3).
     seed
         Of the draws: an integer or a sequence of integers, none negative.
 
@@ -259,7 +259,7 @@ class PowerOfTwoChoices(GridBaseline):
     horizon
         T, the number of rounds it is made for, at least 1.
     n_cells
-        m, the cells of the grid. None: the number that suits the horizon.
+        m, the cells of the grid, at least 1. None: about sqrt(T/2).
 
     Raises
     ------
@@ -404,7 +404,7 @@ class FosterVohraForecaster(GridBaseline):
     horizon
         T, the number of rounds it is made for, at least 1.
     n_cells
-        m, the cells of the grid. None: the number that suits the horizon.
+        m, the cells of the grid, at least 1. None: about T^(1/3).
     seed
         Of the draws: an integer or a sequence of integers, none negative.
 
@@ -478,7 +478,7 @@ class LinearOptimisationForecaster(GridBaseline):
     horizon
         T, the number of rounds it is made for, at least 1.
     n_cells
-        m, the cells of the grid. None: the number that suits the horizon.
+        m, the cells of the grid, at least 1. None: about T^(1/3).
     seed
         Of the draws: an integer or a sequence of integers, none negative.
 
@@ -576,7 +576,7 @@ class MinimaxForecaster(GridBaseline):
     horizon
         T, the number of rounds it is made for, at least 1.
     n_cells
-        m, the cells of the grid. None: the number that suits the horizon.
+        m, the cells of the grid, at least 1. None: about T^(1/3).
     seed
         Of the draws: an integer or a sequence of integers, none negative.
 

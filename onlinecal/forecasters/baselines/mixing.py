@@ -303,14 +303,18 @@ class Baseline(Restored, base.Classifier):
         self._play(np.array([outcome_of(y, "y")], np.uint8))
 
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
-        """The forecast of the coming round, already drawn, as the probabilities of False and True."""
+        """The forecast of the coming round, already drawn, as the probabilities of False and True.
+
+        `learn_one` settles that round. Asking again answers the same, and the features x are not looked at.
+        """
         p = self._probability
         return {False: 1.0 - p, True: p}
 
     def replay(self, outcomes: ArrayLike) -> NDArray[np.float64]:
         """The forecasts for a sequence of outcomes of shape (T,), going on from the present state.
 
-        References give their answers. ValueError, before anything is played, unless outcomes are 0 and 1.
+        They have shape (T,), and the rounds are settled. References, which look at outcomes, give their
+        answers. Raises ValueError, and plays nothing, unless outcomes are 0 and 1 or boolean.
         """
         return self._play(check_outcomes(outcomes))
 
@@ -333,7 +337,11 @@ class Baseline(Restored, base.Classifier):
 
     @property
     def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration so far, a sum: here the ECE itself."""
+        """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
+
+        It is the expected calibration error of what was charged. Of forecasters without a list of values,
+        which say something new nearly every round, it is the sum of |p - y|.
+        """
         return float(self.machine.certificate(self.memory))
 
     def _promise(self, rounds: int) -> float:

@@ -135,7 +135,7 @@ class DriftCorrectedHalf(Baseline):
     Parameters
     ----------
     horizon
-        T, at least 1.
+        T, the number of rounds that the correction suits, at least 1.
     epsilon
         The size of the correction, in (0, 1/2], instead of T^(-1/3)/2.
 
@@ -218,7 +218,7 @@ class UCalibratedForecaster(Baseline):
     Parameters
     ----------
     horizon
-        T, at least 1.
+        T, the number of rounds that the rate suits, at least 1.
     rate
         q, above 0 and at most 0.9, instead of sqrt(2/T): a number k of zeros, and one of ones, is imagined
         with chance q (1 - q)^k, anew in each round.

@@ -43,7 +43,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         How many rounds will be played, if known: the grid is then the one with the best promise for so many
         rounds, the graded one from 34 on. (With hints, the sign rule or a report that is set it is uniform.)
     n_cells
-        Number of cells m of a uniform grid, instead of the one that the horizon suggests.
+        Number of cells m of a uniform grid, at least 1, instead of the one that the horizon suggests.
     grid
         "uniform" (needs horizon or n_cells); "graded" (needs a horizon or a window; finer in the middle,
         cells report their ends; made for outcomes 0 and 1); "nested" (no horizon: a graded grid whose
@@ -130,7 +130,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 
     @property
     def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration of the settled rounds so far.
+        """A proven upper bound on the distance to calibration of the settled rounds so far, a sum over them.
 
         Sum of |p - p~| from the forecasts to the charged points, plus the charged points' biases.
         """
@@ -183,10 +183,12 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         return None if self.window is None else self._window_promise_of(self.memory, rounds, self._late)
 
     def forecast(self, hint: float | None = None) -> BinaryForecast:
-        """Issue a forecast; `observe` settles it.
+        """Issue a forecast, a token; `observe` settles it, and until then it is open.
 
-        With a hint, a probability in [0, 1], the valid cell nearest to it is reported. Raises ValueError for
-        any other hint, and for one to a forecaster that was made without hints=True.
+        Nothing is learnt; the more forecasts are open at once, the larger is the guarantee. With a hint, a
+        probability in [0, 1], a point of the valid cell nearest to it is announced. Without one it is the
+        forecast of `predict_proba_one`. Raises ValueError for any other hint, and for one to a forecaster
+        that was made without hints=True.
         """
         guide = NO_HINT
         if hint is not None:
@@ -201,10 +203,10 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         )
 
     def observe(self, forecast: BinaryForecast, outcome: SupportsFloat) -> None:
-        """Settle a forecast with its outcome, in [0, 1]; each forecast once, in any order.
+        """Settle a forecast with its outcome, a number in [0, 1], False or True; each once, in any order.
 
-        Raises ValueError, and changes nothing, if the forecast is of another forecaster or was settled
-        before, or if the outcome is no number in [0, 1].
+        The round is charged to the forecast's cell. Raises ValueError, and changes nothing, if the forecast
+        is of another forecaster or was settled or withdrawn before, or if the outcome is no number in [0, 1].
         """
         self._open.check(forecast)
         self._settle(*forecast.cell, share_of(outcome, "outcome"), forecast.probability)
@@ -238,13 +240,14 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 
         Returns
         -------
-        The forecasts in the order of the outcomes, shape (T,).
+        The forecasts in the order of the outcomes, shape (T,); with return_look_ahead a pair of these and the
+        charged points. The rounds are settled then.
 
         Raises
         ------
         ValueError
-            If outcomes or hints are no numbers in [0, 1], or hints are given without hints=True. Nothing is
-            played then.
+            If outcomes or hints are no numbers in [0, 1] or differ in length, or hints are given without
+            hints=True. Nothing is played then.
         """
         forecasts, charged = self._replay(outcomes, hints, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts
@@ -263,7 +266,9 @@ class OneStepAhead(GridForecaster):
     Parameters
     ----------
     horizon, n_cells, grid, rule, slack, hints
-        As in AlmostOneStepAhead; hints are given in games alone.
+        As in AlmostOneStepAhead: rounds to be played if known, cells of a uniform grid, the grid's kind, when
+        a point may be charged, how large a bias may grow (0.5 by default), and whether rounds may have hints,
+        which are given in games alone.
 
     Raises
     ------
@@ -317,12 +322,19 @@ class OneStepAhead(GridForecaster):
         return self._promise(max(self.horizon or 0, self.n_rounds))
 
     def answer(self, outcome: SupportsFloat) -> float:
-        """The charged point of the next round, whose outcome in [0, 1] is given; the round is settled."""
+        """The charged point of the next round, whose outcome in [0, 1] is given; the round is settled.
+
+        Raises ValueError, and settles nothing, if the outcome is no number in [0, 1].
+        """
         share = share_of(outcome)
         # whole numbers are checked sooner as such
         played = int(share) if share in (0.0, 1.0) else share
         return float(self._replay([played], charged=True)[1][0])
 
     def replay(self, outcomes: ArrayLike) -> NDArray[np.float64]:
-        """The answers to a sequence of outcomes in [0, 1], shape (T,), going on from the present state."""
+        """The answers to a sequence of outcomes in [0, 1], shape (T,), going on from the present state.
+
+        They have shape (T,), and the rounds are settled. Raises ValueError, and plays nothing, if an outcome
+        is no number in [0, 1].
+        """
         return self._replay(outcomes, charged=True)[1]

@@ -42,7 +42,11 @@ from onlinecal.validation import OUTCOMES, share_of
 
 
 class LookAhead(NamedTuple):
-    """The charged sequence, point by point: `points` in [0, 1] ascending, `biases` alpha(point)."""
+    """The charged sequence, point by point, both of shape (V,).
+
+    `points` are the points of the grid, in [0, 1] and ascending. `biases` has alpha(point) of each: the sum
+    of (point - outcome) over the rounds that were charged to it.
+    """
 
     points: NDArray[np.float64]
     biases: NDArray[np.float64]
@@ -199,7 +203,10 @@ class GridForecaster(Restored, base.Classifier):
         return lower, step
 
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
-        """The forecast of the coming round, as the probabilities of False and True."""
+        """The forecast of the coming round, as the probabilities of False and True.
+
+        `learn_one` settles that round. Asking again answers the same, and the features x are not looked at.
+        """
         if self.hints:
             self._note_late(len(self._open))
             self._coming()

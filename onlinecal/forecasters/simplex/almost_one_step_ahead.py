@@ -46,7 +46,11 @@ NO_HINTS = np.empty((0, 0))
 
 
 class SimplexLookAhead(NamedTuple):
-    """The charged sequence, point by point: `points` and `biases` alpha(point), both of shape (V, k)."""
+    """The charged sequence, point by point, both of shape (V, k), with columns in the order of `classes`.
+
+    `points` are the points that were charged. `biases` has alpha(point) of each: the sum of (point - outcome)
+    over its rounds, an outcome being 1 for the class that came and 0 for the others.
+    """
 
     points: NDArray[np.float64]
     biases: NDArray[np.float64]
@@ -62,10 +66,10 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     Parameters
     ----------
     n_classes
-        The labels are 0, ..., n_classes - 1. Without n_classes and labels, classes are discovered: any
-        hashable label may come, and one never met before costs at most 2, once.
+        k, from 1 to 1,024: the labels are 0, ..., k - 1. Without n_classes and labels, classes are
+        discovered: any hashable label may come, and one never met before costs at most 2, once.
     n_cells
-        Fixes the grid: probabilities are multiples of 1/n_cells at the vertices.
+        Fixes the grid, m, at least 1: probabilities are multiples of 1/m at the vertices.
     horizon
         Chooses the grid with the smallest guarantee for that many rounds (a power of two while classes are
         being discovered). If the guarantee is no better than the trivial one, there is a GuaranteeWarning.
@@ -76,7 +80,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         hints=True, unless a report is named, the slack then is 4 sqrt(1 + D), where D is the most other
         forecasts that were open.
     labels
-        The labels, if known in advance and not 0, ..., n_classes - 1.
+        The labels, any hashables, if known in advance and not 0, ..., n_classes - 1.
     report
         What to announce: the "barycentre" of the cell; or the "hint" itself, and if it is not in the cell the
         point of the cell whose log loss is least if the hint is right, which needs hints=True. None: the
@@ -190,7 +194,10 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         return True
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """The forecast of the coming round, as the probability of each class known so far."""
+        """The forecast of the coming round, as the probability of each class known so far; {} for none.
+
+        `learn_one` settles that round. Asking again answers the same, and the features x are not looked at.
+        """
         return dict(zip(self._run.numbers, self._run.current(), strict=True))
 
     def learn_one(self, x: Any, y: Any) -> None:
@@ -216,12 +223,13 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         run.note_late(len(self._open))
 
     def forecast(self, hint: Mapping[Any, float] | Sequence[float] | None = None) -> SimplexForecast:
-        """Issue a forecast; `observe` settles it.
+        """Issue a forecast, a token; `observe` settles it, and until then it is open.
 
-        With a hint, a cell near it is announced. A hint has one probability for each class (a dict by label,
-        or a sequence in the order of `classes`), with a sum within 1e-6 of 1, by which it is divided. Raises
-        ValueError for any other hint, and for every hint if the forecaster was made without hints=True. While
-        no class is known a hint must be {} or None.
+        Nothing is learnt; the more forecasts are open at once, the larger is the guarantee. With a hint, a
+        point of a cell near it is announced. A hint has one probability for each class (a dict by label, or a
+        sequence in the order of `classes`), with a sum within 1e-6 of 1, by which it is divided. Raises
+        ValueError for any other hint, for every hint if the forecaster was made without hints=True, and if as
+        many forecasts are open as the integers bear. While no class is known a hint must be {} or None.
         """
         run = self._run
         empty = hint is None or (not run.numbers and hasattr(hint, "__len__") and len(hint) == 0)
@@ -241,8 +249,8 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         """Settle a forecast with the label of the class that came; each forecast once, in any order.
 
         The outcome may be a soft label, a distribution over the classes: a dict by label (missing: 0), or a
-        list or array in the order of `classes`. Raises ValueError, and changes nothing, if the forecast is
-        not open, or if the outcome is neither.
+        list or array in the order of `classes`. Raises ValueError, and changes nothing, if the forecast is of
+        another forecaster or was settled or withdrawn before, or if the outcome is neither.
         """
         self._open.check(forecast)
         run = self._run
@@ -279,7 +287,8 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
         Returns
         -------
-        The forecasts in the order of the outcomes, shape (T, k).
+        The forecasts in the order of the outcomes, shape (T, k), with columns in the order of `classes`; with
+        return_look_ahead a pair of these and the charged points. The rounds are settled then.
 
         Raises
         ------
@@ -309,7 +318,10 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
     @property
     def memory(self) -> NDArray[np.int64]:
-        """The machine's state; empty while no class is known."""
+        """The machine's state, a flat array of whole numbers; empty while no class is known.
+
+        It is the array that the forecaster plays on: who writes to it breaks the forecaster.
+        """
         return self._run.memory
 
     @property
@@ -352,10 +364,11 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
     @property
     def window_certificate(self) -> float | None:
-        """A proven upper bound on the distance to calibration of the last `window` settled rounds, in l1.
+        """A proven upper bound on the distance to calibration of the last `window` settled rounds.
 
-        Sum of |p - p~|_1 over these rounds, plus for each point by how much its biases differ from what they
-        were before them. With fewer rounds so far it is of all of them; None without a window.
+        A sum over these, in l1 over the classes. Sum of |p - p~|_1 over these rounds, plus for each point by
+        how much its biases differ from what they were before them. With fewer rounds so far it is of all of
+        them; None without a window.
         """
         return self._run.window_certificate
 

@@ -344,7 +344,8 @@ PARTITIONS: tuple[PartitionKind, ...] = get_args(PartitionKind)
 def decision_loss_gap(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike) -> Floats:
     """The gap between the losses that Bayes decision makers expect and get, relative to the size of the loss.
 
-    |E l(predicted Y, d(p)) - E l(Y, d(p))| / max_a ||l(., a)||_2 for each loss table l, d its Bayes decision.
+    |E l(predicted Y, d(p)) - E l(Y, d(p))| / max_a ||l(., a)||_2 for each loss table l, d its Bayes decision:
+    the action with the least expected loss, of equals the first.
 
     Parameters
     ----------
@@ -397,13 +398,15 @@ def loss_set_gaps(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike
 
     Parameters
     ----------
-    probabilities, labels, losses
-        As for `decision_loss_gap`.
+    probabilities, labels
+        Class probabilities, shape (n, C), and class numbers 0..C-1, shape (n,).
+    losses
+        Loss of action a when the class is c, at [loss, a, c]: shape (n_losses, K, C), or one table (K, C).
 
     Returns
     -------
     ndarray
-        Shape (n_losses, n_losses), averages over rows.
+        Shape (n_losses, n_losses), averages over rows; 0 in the column of a table of zeros.
 
     Raises
     ------
@@ -447,7 +450,7 @@ def decision_calibration_error(
         largest score wins; the ends of the climbs are rounded and improved, which takes longer and finds
         more. Both have the same supremum.
     random_state
-        Of the starts.
+        Seed of the starts, a whole number from 0 on; of two classes nothing is drawn.
 
     Returns
     -------

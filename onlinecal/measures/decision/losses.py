@@ -126,7 +126,10 @@ def _intervals(thresholds: Floats, n_actions: int) -> Partition:
 
 
 class DecisionLosses(NamedTuple):
-    """Average losses of Bayes decisions, `predicted` and `true`, one entry per loss table."""
+    """Average losses over rows of Bayes decisions, in the losses' own unit, each of shape (n_losses,).
+
+    `predicted` is what the probabilities say they cost, `true` what they cost with the labels that came.
+    """
 
     predicted: Floats
     true: Floats
@@ -166,7 +169,7 @@ def decision_losses(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLi
     probabilities, labels
         Shapes (n, C) and (n,), labels 0..C-1.
     losses
-        Shape (n_losses, K, C), or one table (K, C).
+        Loss of each action and class: shape (n_losses, K, C), or one table (K, C).
 
     Returns
     -------
@@ -203,7 +206,9 @@ def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Flo
     try:
         tables = as_array(losses, name, "tables", "of equal lengths").astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be numbers of shape (n_losses, actions, classes): {error}") from error
+        is_table = np.ndim(losses) == 0 and hasattr(losses, "values")
+        why = f"of a {type(losses).__name__} give the `values`" if is_table else error
+        raise ValueError(f"{name} must be numbers of shape (n_losses, actions, classes): {why}") from error
     if tables.ndim == 2:
         tables = tables[None]
     if tables.ndim != 3 or tables.size == 0:

@@ -50,6 +50,11 @@ def threshold_costs(
     width
         Above 0 and at most 1.
 
+    Returns
+    -------
+    ThresholdCosts
+        `promised` and `realised`, averages over rounds.
+
     Raises
     ------
     ValueError

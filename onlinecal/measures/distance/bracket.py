@@ -83,7 +83,11 @@ def rounded_outcomes(forecasts: Floats, outcomes: Floats) -> tuple[NDArray[np.ui
 
 @dataclass(frozen=True)
 class Interval(Shown):
-    """`lower` <= measure <= `upper`, both proven."""
+    """Two ends, `lower` <= `upper`, between which a measure lies.
+
+    They are proven bounds, or of `lp_calibration_interval` the ends of a confidence interval. The function
+    that answers with it says whether they are sums over rounds or averages.
+    """
 
     lower: float
     upper: float
@@ -103,7 +107,8 @@ class CalibrationMonitor(Tallies):
     Parameters
     ----------
     n_bins
-        How many distinct forecasts are counted exactly; memory has at most twice as many counts and one more.
+        How many distinct forecasts are counted exactly, at least 1; memory has at most twice as many counts
+        and one more.
 
     Attributes
     ----------
@@ -130,7 +135,7 @@ class CalibrationMonitor(Tallies):
         super().__init__(check_count(n_bins, "n_bins"))
 
     def update(self, forecast: float, outcome: SupportsFloat) -> None:
-        """Count one round; the outcome is 0, 1, or any number between.
+        """Count one round: a forecast in [0, 1], and the outcome 0, 1, False, True, or any number between.
 
         Raises
         ------
@@ -142,8 +147,9 @@ class CalibrationMonitor(Tallies):
     def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> None:
         """Count rounds, each array of shape (T,), with the same result as one by one.
 
-        With outcomes between 0 and 1 it is the same up to rounding. Errors are those of `update`, and one if
-        forecasts are all 0 or 1 beside outcomes that are not: then the arguments look swapped.
+        With outcomes between 0 and 1 it is the same up to rounding. Raises ValueError, and counts nothing,
+        for a forecast or an outcome outside [0, 1], for lengths that differ or are 0, and if forecasts are
+        all 0 or 1 beside outcomes that are not: then the arguments look swapped.
         """
         counts, p, _ = count_shares(forecasts, outcomes)
         index = np.searchsorted(counts.values, p)
@@ -182,9 +188,9 @@ class CalibrationMonitor(Tallies):
         return self._widened(ends.lower, ends.upper, self.moved, normalize)
 
     def smooth_calibration_error(self, normalize: bool = True) -> Interval:
-        """A bracket of the smooth calibration error of all rounds so far; its ends meet if nothing was moved.
+        """A bracket of the smooth calibration error of all rounds so far, (0, 0) before the first.
 
-        It is an average over rounds, and with normalize=False a sum.
+        It is an average over rounds, and with normalize=False a sum. The ends meet if nothing was moved.
         """
         if self.n_rounds == 0:
             return Interval(0.0, 0.0)

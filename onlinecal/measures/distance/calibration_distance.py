@@ -43,7 +43,8 @@ class DistanceBracket(Shown):
     witness
         A perfectly calibrated sequence q at distance `upper`, shape (T,): in input order; for counts by
         increasing forecast, zeros before ones within a forecast. Rounds of one level set carry the identical
-        float, the correctly rounded fraction of ones among them; of outcomes between 0 and 1, their mean.
+        float, the correctly rounded fraction of ones among them; of outcomes between 0 and 1, their mean. The
+        sum of |forecast - q| over rounds is `upper`, or T times `upper` if averages were asked for.
     """
 
     lower: float
@@ -90,9 +91,9 @@ def calibration_distance(
         1 allows for 25 million level sets while rounding and 200 million lattice points in searches, which
         take from one to three seconds if all are needed. Whatever the budget is, the rounds are sorted and
         looked at a fixed number of times, which gives a first bracket and takes about a second per million
-        rounds.
+        rounds. A number above 0; "exact" does not look at it.
     rtol
-        Work stops as soon as upper - lower <= rtol * upper.
+        Work stops as soon as upper - lower <= rtol * upper; at least 0. "exact" does not look at it.
 
     Returns
     -------
@@ -103,7 +104,7 @@ def calibration_distance(
     ------
     ValueError
         Bad forecasts, outcomes, look_ahead or options; the message names the argument and the value.
-        "exact" with outcomes between 0 and 1.
+        Lengths that differ; "exact" with outcomes between 0 and 1.
 
     References
     ----------
@@ -160,7 +161,19 @@ def calibration_distance_from_counts(
     zeros, ones
         Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
     method, normalize, budget, rtol
-        As for `calibration_distance`, and so are the errors.
+        As for `calibration_distance`: "auto", "exact" or "bracket"; whether lower and upper are averages; how
+        much work, and how narrow a bracket is enough.
+
+    Returns
+    -------
+    DistanceBracket
+        Its witness has shape (T,), T = sum of zeros and ones.
+
+    Raises
+    ------
+    ValueError
+        Values outside [0, 1], counts that are negative or not whole, lengths that differ, no round at all, or
+        bad options.
     """
     check_options(method, budget, rtol)
     counts = check_counts(values, zeros, ones)

@@ -130,7 +130,7 @@ def multiclass_calibration_distance(
     Parameters
     ----------
     probabilities
-        Shape (T, k), rows with sum 1.
+        Shape (T, k); every row sums to 1 within 1e-6.
     labels
         Class numbers 0..k-1, shape (T,); or soft labels, rows of shares with sum 1, shape (T, k). With soft
         labels q is calibrated if, over the rounds that share a vector, the mean label is that vector. `upper`
@@ -142,12 +142,12 @@ def multiclass_calibration_distance(
         A second sequence of probabilities, shape (T, k), such as the points to which an online forecaster
         charged its rounds. It is tried as a grouping.
     budget
-        Work, counted in steps, so that answers are the same on every machine. With a budget of 1 and a
-        history of five thousand rounds, the potentials get about five seconds, the prices, the level sets and
-        pairs of level sets some twenty seconds each, and each binary distance one second. Fewer rounds get
-        less work in proportion; more rounds get more, with their power 0.6, up to a hundred thousand. With
-        four classes the default takes two or three minutes for a hundred thousand rounds, and .02 a tenth of
-        that, for a bracket that is wider.
+        Work, a number above 0, counted in steps, so that answers are the same on every machine. With a budget
+        of 1 and a history of five thousand rounds, the potentials get about five seconds, the prices, the
+        level sets and pairs of level sets some twenty seconds each, and each binary distance one second.
+        Fewer rounds get less work in proportion; more rounds get more, with their power 0.6, up to a hundred
+        thousand. With four classes the default takes two or three minutes for a hundred thousand rounds, and
+        .02 a tenth of that, for a bracket that is wider.
     method
         "exact": an integer program over the values that a level set can have, exact up to the solver's
         tolerance of 1e-6. Up to about twenty rounds it takes seconds at most, and time grows exponentially.
@@ -165,7 +165,8 @@ def multiclass_calibration_distance(
     ------
     ValueError
         Bad probabilities, labels, look-ahead or options; the message names the argument and the value.
-        "exact" for more than seven classes, or so many rounds that the program would not fit into memory.
+        "exact" with soft labels, for more than seven classes, or for so many rounds that the program would
+        not fit into memory.
 
     Examples
     --------

@@ -39,7 +39,7 @@ class LevelSetError:
     forecast, frequency
         Averages over these rows: of the class's probability, and of the class being the label.
     error
-        (forecast - frequency) * n_rows / n: positive where the class is promised too often.
+        (forecast - frequency) * n_rows / n, n all rows: positive where the class is promised too often.
     share
         |error|^p as a part of the sum over all level sets and classes. For p = inf it is 1 for an error as
         large as the largest, and 0 for the others.
@@ -120,9 +120,10 @@ def lp_calibration_report(
 ) -> list[LevelSetError]:
     """The `top` level sets and classes that carry most of the error, the largest first.
 
-    Parameters and errors are those of `lp_calibration_error`. Returns a list of `LevelSetError`, shorter than
-    `top` if fewer level sets and classes have an error at all. Of equal errors the level set that appears
-    first comes first, and then the smaller class.
+    `probabilities` have shape (n, k), `labels` are class numbers 0..k-1 of shape (n,), and `top` is at least
+    1. Other parameters and errors are those of `lp_calibration_error`. Returns a list of
+    `LevelSetError`, shorter than `top` if fewer level sets and classes have an error at all. Of equal errors
+    the level set that appears first comes first, and then the smaller class.
     """
     top = check_count(top, "top")
     table, classes, p, n_bins = checked(probabilities, labels, p, n_bins)
@@ -218,13 +219,17 @@ def linf_conditional_error(
 
     Parameters
     ----------
-    probabilities, labels, n_bins, sample_weight
-        As for `lp_calibration_error`, with the same level sets.
+    probabilities, labels
+        Class probabilities, shape (n, k), every row with sum 1, and the classes that came true, shape (n,),
+        whole numbers 0..k-1.
+    n_bins, sample_weight
+        The levels of each class, and for how many rows each counts, shape (n,); as for
+        `lp_calibration_error`, with the same level sets.
     min_rows
-        Only level sets of at least so many rows count. With 1, a level set of a single row counts: it alone
-        makes the error near 1 whenever its label came as a surprise, which is why this error cannot be tested
-        with fewer rows than the smallest level set needs. Chance adds about sqrt(v_j (1 - v_j) / rows) to
-        each average.
+        Only level sets of at least so many rows, the sum of their weights, count. With 1, a level set of a
+        single row counts: it alone makes the error near 1 whenever its label came as a surprise, which is why
+        this error cannot be tested with fewer rows than the smallest level set needs. Chance adds about
+        sqrt(v_j (1 - v_j) / rows) to each average.
 
     Returns
     -------
@@ -285,8 +290,11 @@ def lp_calibration_interval(
 
     Parameters
     ----------
-    probabilities, labels, p, n_bins
-        As for `lp_calibration_error`; the rows are taken to be independent.
+    probabilities, labels
+        Class probabilities, shape (n, k), every row with sum 1, and the classes that came true, shape (n,),
+        whole numbers 0..k-1. The rows are taken to be independent.
+    p, n_bins
+        The order of the error, from 1 to inf, and the levels of each class, as for `lp_calibration_error`.
     method
         "normal": takes the biases of level sets as normally distributed round the source's own, with
         variances that allow for classes that are rare and did not come. Intervals of 95 % held the truth in
@@ -296,7 +304,8 @@ def lp_calibration_interval(
     confidence
         How often the interval is to hold the truth, between 0 and 1.
     n_resamples, random_state
-        Draws of "normal" for its lower end; the same random_state gives the same interval.
+        Draws of "normal" for its lower end, at least 1, and their seed, a whole number from 0 on; the same
+        random_state gives the same interval.
     sample_weight
         How much each row counts, shape (n,), at least 0; None: all the same. Only the proportions of weights
         matter: a row that counts twice is no second row, which would make the interval narrower. Rows of
@@ -306,7 +315,7 @@ def lp_calibration_interval(
     Returns
     -------
     Interval
-        lower < upper, averages over rows, at least 0.
+        lower < upper, averages over rows as the error is, from 0 to 2^(1/p).
 
     Raises
     ------

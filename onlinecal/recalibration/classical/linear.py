@@ -219,7 +219,8 @@ class VectorScaling(ProbabilityRecalibrator):
     Parameters
     ----------
     classes
-        The labels that the columns stand for; None: 0..C-1.
+        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
+        names, else 0..C-1.
 
     Attributes
     ----------
@@ -268,7 +269,8 @@ class DirichletCalibration(ProbabilityRecalibrator):
     off_diagonal, intercept
         Weights of the two penalties, not negative.
     classes
-        The labels that the columns stand for; None: 0..C-1.
+        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
+        names, else 0..C-1.
     pull
         How strongly the numbers are pulled to those of temperature scaling, not negative.
 
@@ -382,20 +384,21 @@ class AveragedCalibration(ProbabilityRecalibrator):
     Parameters
     ----------
     recalibrators
-        Unfitted recalibrators; None: temperature scaling, vector scaling (a factor and an offset per class)
-        and isotonic regression per class.
+        Unfitted recalibrators of tables, at least one; None: temperature scaling, vector scaling (a factor
+        and an offset per class) and isotonic regression per class.
     classes
-        The labels that the columns stand for; None: 0..C-1.
+        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
+        names, else 0..C-1.
     cv
-        The number of folds that choose the shares, on at most 20,000 rows, drawn at random. Rows are dealt in
-        the order of their probabilities, and equal rows go to the same fold, except for forecasts of few
-        values (docs/recalibrate.md). Shares are equal with 0 folds, with fewer than 30 rows a class, and with
-        fewer than two a fold.
+        The number of folds, 0 or at least 2, that choose the shares, on at most 20,000 rows, drawn at random.
+        Rows are dealt in the order of their probabilities, and equal rows go to the same fold, except for
+        forecasts of few values (docs/recalibrate.md). Shares are equal with 0 folds, with fewer than 30 rows
+        a class, and with fewer than two a fold.
 
     Attributes
     ----------
     shares_
-        The share of each, shape (M,); their sum is 1.
+        The share of each of the M recalibrators, shape (M,); their sum is 1.
     recalibrators_
         The fitted recalibrators; their classes are 0..C-1.
     floor_

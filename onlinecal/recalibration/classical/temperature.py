@@ -48,7 +48,8 @@ class TemperatureScaling(ProbabilityRecalibrator):
     Parameters
     ----------
     classes
-        The labels that the columns stand for; None: 0..C-1.
+        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
+        names, else 0..C-1.
 
     Attributes
     ----------
@@ -135,7 +136,8 @@ class BetaCalibration(ProbabilityRecalibrator):
     Parameters
     ----------
     classes
-        The labels that the columns stand for; None: 0..C-1.
+        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
+        names, else 0..C-1.
 
     Attributes
     ----------
@@ -221,7 +223,8 @@ class PerClassIsotonic(ProbabilityRecalibrator):
     Parameters
     ----------
     classes
-        The labels that the columns stand for; None: 0..C-1.
+        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
+        names, else 0..C-1.
 
     Attributes
     ----------
@@ -265,7 +268,8 @@ class TopLabelIsotonic(ProbabilityRecalibrator):
     Parameters
     ----------
     classes
-        The labels that the columns stand for; None: 0..C-1.
+        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
+        names, else 0..C-1.
 
     Attributes
     ----------

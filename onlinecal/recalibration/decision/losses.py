@@ -11,6 +11,7 @@ writes, `read_csv` reads: it refuses names that would come back as others.
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,13 +33,14 @@ PRICES = (1.1, 1.5, 2.0, 4.0)
 def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, random_state: int = 0) -> Floats:
     """Losses drawn from the standard normal distribution, shape (n_losses, K, C): the paper's experiments.
 
-    `n_losses` tables of K = `n_actions` rows and C = `n_classes` columns; the same `random_state`, the same
-    tables.
+    `n_losses` tables of K = `n_actions` rows and C = `n_classes` columns, each count at least 1. The same
+    `random_state`, a whole number from 0 on, gives the same tables. The paper is Zhao, Kim, Sahoo, Ma &
+    Ermon, "Calibrating Predictions to Decisions" (2021).
 
     Raises
     ------
     ValueError
-        A count below 1.
+        A count below 1, or a bad random_state.
     """
     sizes = {"n_losses": n_losses, "n_actions": n_actions, "n_classes": n_classes}
     shape = [check_count(size, name) for name, size in sizes.items()]
@@ -55,7 +57,7 @@ def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
     Raises
     ------
     ValueError
-        A number of classes below 1, a cost outside [0, 1].
+        A number of classes below 1, no cost at all, or a cost outside [0, 1].
     """
     n_classes = check_count(n_classes, "n_classes")
     prices = np.array(check_numbers(costs, "costs"), np.float64)
@@ -72,14 +74,15 @@ def classwise_losses(n_classes: int, false_alarms: ArrayLike = PRICES, misses: A
 
     C is `n_classes`; `false_alarms` and `misses` are the prices of the two errors, shapes (A,) and (B,).
     For each class c, false alarm price and miss price: action 0 (yes) costs the false alarm's price when the
-    class is not c, action 1 (no) the miss's price when it is c, action 2 always 1, as in appendix C of the
-    paper; its Table 1 has "y = c" and "y != c" exchanged. Probabilities are
-    classwise calibrated exactly if no loss of this family, for any prices, has a gap.
+    class is not c, action 1 (no) the miss's price when it is c, action 2 always 1. So it is in appendix C of
+    Zhao, Kim, Sahoo, Ma & Ermon (2021); their Table 1 has "y = c" and "y != c" exchanged. The tables are in
+    the order of classes, then of false alarms, then of misses. Probabilities are classwise calibrated exactly
+    if no loss of this family, for any prices, has a gap.
 
     Raises
     ------
     ValueError
-        A number of classes below 1, prices that are not finite.
+        A number of classes below 1, or prices that are none or not finite.
     """
     n_classes = check_count(n_classes, "n_classes")
     alarms, missed = check_numbers(false_alarms, "false_alarms"), check_numbers(misses, "misses")
@@ -97,7 +100,7 @@ class LossTable:
     Attributes
     ----------
     values
-        Shape (K, C), finite.
+        The loss of action a when the class is c, at [a, c]: shape (K, C), finite, float64.
     actions
         Names of the rows; action 0, action 1, ... by default.
     classes
@@ -138,21 +141,25 @@ class LossTable:
     def decide(self, probabilities: ArrayLike) -> Ints:
         """The action with the least expected loss for each row of probabilities, shape (n, C).
 
-        Returns action numbers, shape (n,). Raises ValueError for bad probabilities.
+        Returns action numbers from 0, shape (n,), places in `actions`; of equals the first. Raises ValueError
+        for bad probabilities, or another number of columns than `classes`.
         """
         return bayes_decisions(probabilities, self.values)
 
     def losses(self, probabilities: ArrayLike, labels: ArrayLike) -> DecisionLosses:
-        """The average loss of these decisions over rows, predicted and true, each of shape (1,).
+        """The average loss over rows of the decisions of `decide`, as predicted and with the true labels.
 
-        Arguments and errors are those of `decision_losses`.
+        `probabilities` have shape (n, C), `labels` are class numbers 0..C-1, places in `classes`, shape (n,).
+        Returns a `DecisionLosses`: `predicted` and `true`, each of shape (1,). Raises ValueError for bad
+        arguments.
         """
         return decision_losses(probabilities, labels, self.values)
 
     def gap(self, probabilities: ArrayLike, labels: ArrayLike) -> float:
-        """How far the predicted and the true average loss differ, relative to the size of the loss.
+        """How far the two average losses of `losses` differ, relative to the size of the table.
 
-        Arguments and errors are those of `decision_loss_gap`.
+        Arguments and errors are those of `losses`. Returns a float of at least 0: |predicted - true| divided
+        by the largest l2 norm of an action's losses; 0 for a table of zeros.
         """
         return float(decision_loss_gap(probabilities, labels, self.values)[0])
 
@@ -165,15 +172,16 @@ class LossTable:
         ------
         ValueError
             For a name that `read_csv` would not give back: of an action with `#` in front, which makes a
-            comment, or of an action or class with spaces around it.
+            comment, or of an action or class that is no text, or has spaces around it.
         OSError
             If the file cannot be written.
         """
         for name in (*self.actions, *self.classes):
-            if name != name.strip() or (name.startswith("#") and name in self.actions):
+            is_text = isinstance(name, str)
+            if not is_text or name != name.strip() or (name.startswith("#") and name in self.actions):
                 raise ValueError(
-                    "names must have no spaces around them, and those of actions no # in front, for a "
-                    f"file would not give them back, got {name!r}"
+                    "names must be texts without spaces around them, those of actions without # in front, "
+                    f"for a file would not give them back, got {name!r}"
                 )
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -185,34 +193,54 @@ class LossTable:
     def read_csv(cls, path: str | Path) -> LossTable:
         """Read a table from the file `path`, as `write_csv` writes it; lines with `#` in front are comments.
 
+        Spaces around names are left out.
+
         Raises
         ------
         ValueError
-            For a cell that is not a number, a line of another length, or a file without actions. The error
-            names the line.
+            For a cell that is not a finite number, a line of another length, a name of a class or an action
+            that comes twice, or what is no CSV in UTF-8: the error names the file and the line. For a file
+            without actions, it names the file.
         OSError
             If the file cannot be read.
         """
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            lines = [
-                (number, cells)
-                for number, cells in enumerate(csv.reader(file), 1)
-                if cells and not cells[0].startswith("#")
-            ]
+        data = Path(path).read_bytes()
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data[: error.start].count(b"\n") + 1
+            raise ValueError(f"{path}, line {line}: must be UTF-8, got bytes that are not") from error
+        reader = csv.reader(io.StringIO(text, newline=""))
+        try:
+            lines = [(reader.line_num, cells) for cells in reader if cells and not cells[0].startswith("#")]
+        except csv.Error as error:
+            raise ValueError(f"{path}, line {reader.line_num}: must be CSV, {error}") from error
         if len(lines) < 2 or len(lines[0][1]) < 2:
             raise ValueError(f"{path} must have a line of class names and one line per action")
-        (_, (_, *classes)), *rest = lines
-        actions, values = [], []
+        (first, (_, *header)), *rest = lines
+        classes = list[str]()
+        for name in header:
+            _add_name(classes, name, "classes", f"{path}, line {first}")
+        actions, values = list[str](), []
         for number, (action, *cells) in rest:
+            where = f"{path}, line {number}"
             if len(cells) != len(classes):
-                raise ValueError(f"{path}, line {number}: must have {len(classes)} losses, got {len(cells)}")
-            actions.append(action.strip())
-            values.append([_number(cell, path, number) for cell in cells])
-        return cls(np.array(values), tuple(actions), tuple(name.strip() for name in classes))
+                raise ValueError(f"{where}: must have {len(classes)} losses, got {len(cells)}")
+            _add_name(actions, action, "actions", where)
+            values.append([_number(cell, where) for cell in cells])
+        return cls(np.array(values), tuple(actions), tuple(classes))
 
 
-def _number(cell: str, path: str | Path, line: int) -> float:
+def _add_name(names: list[str], cell: str, kind: str, where: str) -> None:
+    """Add a name without the spaces around it; ValueError if it is there already."""
+    name = cell.strip()
+    if name in names:
+        raise ValueError(f"{where}: {kind} must differ, got {name!r} twice")
+    names.append(name)
+
+
+def _number(cell: str, where: str) -> float:
     with suppress(ValueError):
         if math.isfinite(value := float(cell)):
             return value
-    raise ValueError(f"{path}, line {line}: must be a finite loss, got {cell!r}")
+    raise ValueError(f"{where}: must be a finite loss, got {cell!r}")

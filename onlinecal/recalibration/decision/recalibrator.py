@@ -180,7 +180,7 @@ class CompressedPredictor:
     masses: Floats
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """The forecast of each row's action, shape (n, C); at most K different ones.
+        """The forecast of each row's action, shape (n, C): at most K different ones, and rows that are kept.
 
         X has recalibrated probabilities, shape (n, C), as those that the means were taken of. Rows whose
         action was not seen then are kept as they are.
@@ -205,35 +205,51 @@ class DecisionRecalibrator(StartedRecalibrator):
     the probabilities after a smooth map, the start. The answers mix the start's with the corrected ones, in a
     share that held-out rows decide, too.
 
+    Parameters are checked by `fit`, and not before.
+
     Parameters
     ----------
     n_actions
-        K: decision makers with up to this many actions are served. It is ignored if losses are given.
+        K, at least 1: decision makers with up to this many actions are served. It is ignored if losses are
+        given.
     epsilon
         The error to reach on the fitted rows, above 0: an average over rows, at most sqrt(2).
     partition
         "soft": regions are softmax of linear scores, corrected by the pseudo-inverse (Algorithm 2 of the
         paper). "hard": the largest score wins (Algorithm 1). Given losses have hard regions.
     losses
-        None: all losses with n_actions actions. Otherwise only these losses, (n_losses, K, C) or one table
-        (K, C): each round corrects on the regions of the loss with the largest gap.
+        None: all losses with n_actions actions. Otherwise only these losses, the loss of action a and class c
+        at [loss, a, c], shape (n_losses, K, C), or one table (K, C): each round corrects on the regions of
+        the loss with the largest gap. Of a `LossTable` give its `values`.
     max_rounds
         The most rounds. None: K / epsilon^2, which the paper proves to be enough, or 32 with folds if that is
         less.
     random_state
         A whole number from 0, from which searches, folds and halves are drawn.
-    start, share, keep, limit, classes
-        As in `LpRecalibrator`; share=None is 1 without folds.
+    start
+        The map that comes first: "temperature", "vector", "dirichlet", "isotonic", "beta", "none", or "auto",
+        which lets held-out rows choose; as in `LpRecalibrator`.
+    share
+        The part that corrected probabilities have in the answers, 0 to 1; the start's have the rest. None:
+        held-out rows choose the largest with which no loss rises; without folds it is 1.
+    keep
+        Each class keeps at least this part of what the start gives it, from 0 to below 1.
+    limit
+        No class is corrected by more than this factor, above 1, up or down. None: held-out rows choose it
+        with share=None; else there is none.
+    classes
+        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
+        names, else 0..C-1.
     step
         "shrunk": the mean is corrected first. Each later round chooses its partition on a random half of the
         rows and steps half as far as the full correction, less the part that the other half shows to be
         noise. "full": the paper's step.
     cv
-        The number of folds. At least 2: held-out rows choose the number of rounds. It is the one with the
-        smallest gap (root mean square, of 200 random decision makers or the given ones) among those whose
-        held-out squared error has not risen; then all rows are fitted. With more than 50,000 rows one fold is
-        held out, and with more than 500,000 one fold of a random sample of 500,000. 0: no rows are held
-        out.
+        The number of folds, 0 or at least 2. At least 2: held-out rows choose the number of rounds. It is the
+        one with the smallest gap (root mean square, of 200 random decision makers or the given ones) among
+        those whose held-out squared error has not risen; then all rows are fitted. With more than 50,000 rows
+        one fold is held out, and with more than 500,000 one fold of a random sample of 500,000. 0: no rows
+        are held out.
     warm_start
         True: `fit` keeps the start and the rounds of the fit before it, and adds rounds to them, if there are
         as many columns.
@@ -344,7 +360,8 @@ class DecisionRecalibrator(StartedRecalibrator):
         """A recalibrator that plays Algorithm 1 (partition="hard") or 2 ("soft") of the paper.
 
         It takes full steps from the first round until the error is at most epsilon. `n_actions`, `epsilon`
-        and further `parameters` are those of the class.
+        and further `parameters` are those of the class, and may set anything otherwise. They are checked by
+        `fit`, which has to follow.
 
         Algorithm 2 is followed but for what is searched for and when it ends. The paper's maximises the sum
         of squares, sum_a ||E[(Y - p) b_a(p)]||^2, and ends when that is below epsilon^2/K. This one maximises
@@ -459,7 +476,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         yield from self._stages(self._check_table(X))
 
     def compress(self, loss: ArrayLike, X: ArrayLike | None = None) -> CompressedPredictor:
-        """One forecast per action of a loss table (K, C), from recalibrated probabilities.
+        """A predictor with one forecast per action of a loss table (K, C), a mean of recalibrated rows.
 
         Every decision is kept, and the forecasts are distribution calibrated as far as the probabilities are
         calibrated on the loss's regions: on the fitted rows, up to the error that was reached.
@@ -467,17 +484,22 @@ class DecisionRecalibrator(StartedRecalibrator):
         Parameters
         ----------
         loss
-            Shape (K, C).
+            The loss of action a when the class is c, at [a, c]: shape (K, C).
         X
-            Rows to average over, (n, C), as given to `predict_proba`; None: the fitted rows, which a saved
-            model does not keep.
+            Rows to average over, (n, C), as given to `predict_proba`; None: the fitted rows with their
+            weights, which a saved model does not keep.
+
+        Returns
+        -------
+        CompressedPredictor
+            Its `predict_proba` takes probabilities that this recalibrator gave.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            A bad loss or table; None for a model that was loaded.
+            A bad loss or table; X=None for a model that was loaded.
         """
         check_is_fitted(self, "rounds_")
         if X is not None:
@@ -487,9 +509,9 @@ class DecisionRecalibrator(StartedRecalibrator):
             table, weights = self._fitted
         else:
             raise ValueError("X must be given: this model was loaded and has no fitted rows")
+        costs = check_losses(loss, table.shape[1], "loss")[0]
         if np.ndim(loss) != 2:
             raise ValueError(f"loss must be one table (actions, classes), got shape {np.shape(loss)}")
-        costs = check_losses(loss, table.shape[1], "loss")[0]
         decisions = bayes_decisions(table, costs)
         counts, sums = np.bincount(decisions, weights, minlength=len(costs)), np.zeros(costs.shape)
         np.add.at(sums, decisions, table * weights[:, None])
@@ -515,7 +537,7 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     @classmethod
     def load(cls, path: str | Path) -> DecisionRecalibrator:
-        """Read the file `path`, which `save` wrote. The model maps probabilities to the same bits.
+        """The fitted recalibrator in the file `path`, which `save` wrote; it maps rows to the same bits.
 
         Raises
         ------

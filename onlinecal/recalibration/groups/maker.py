@@ -260,7 +260,8 @@ class GroupRepair:
     Attributes
     ----------
     before, after
-        The reports, with the groups in the same order and level sets of the same width.
+        A `MulticalibrationReport` of the forecasts before and after recalibration, with the groups in the
+        same order and level sets of the same width.
 
     """
 
@@ -268,7 +269,12 @@ class GroupRepair:
     after: MulticalibrationReport
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat dictionary for each group, ready for a data frame."""
+        """One flat dictionary for each group, ready for a data frame, in the order of the groups.
+
+        The keys are `group` (its name), `count`, `mass` and `outcome`, then `forecast`, `violation` and
+        `squared_error`, each with `_before` and `_after`, and `chance` (the `noise` before). They mean what
+        they mean in `GroupLine`: violations are averages over all rows, other errors over the group's.
+        """
         return [
             {
                 "group": old.name,

@@ -200,6 +200,8 @@ class GroupRecalibrator(BaseEstimator):
     `multicalibration_error`. That is proved to take at most 4/alpha^2 patches. For the default nothing is
     proved; `violations_` says what it reached.
 
+    Parameters are checked by `fit`, and not before.
+
     Parameters
     ----------
     alpha
@@ -232,7 +234,7 @@ class GroupRecalibrator(BaseEstimator):
         Groups made of categories need at least this share of the rows, in (0, 1].
     validation_fraction
         The share of the rows to hold out instead of folds, in [0, 1): patches are made on the others, and
-        those after the lowest loss on the held-out rows are taken back.
+        those after the lowest loss on the held-out rows are taken back. It needs cv=None or 0.
     random_state
         Chooses the held-out rows.
     start
@@ -240,8 +242,9 @@ class GroupRecalibrator(BaseEstimator):
         only if it lowers the loss of held-out rows. "auto": the one of the first four with the least log
         loss; without folds none.
     cv
-        The number of folds of held-out rows. None: 10, from 5,000 rows on 5 and from 200,000 on 3; with
-        more than 10^6 rows only one of them is held out. 0: nothing is held out, and every patch is made.
+        The number of folds of held-out rows, 0 or at least 2. None: 10, from 5,000 rows on 5 and from 200,000
+        on 3; with more than 10^6 rows only one of them is held out. 0: nothing is held out, and every patch
+        is made.
     shrinkage
         Log-odds patches step as if each cell had this much more variance, the sum of f (1 - f): the fewer
         rows a cell has, the shorter is its step. None: 50; without folds 0.
@@ -324,7 +327,8 @@ class GroupRecalibrator(BaseEstimator):
 
         It makes patches until no group's violation exceeds alpha on the rows of `fit`. Nothing is fitted
         before, no fold ends the patches sooner, and answers may be 0 and 1. `alpha`, `patch` and further
-        `parameters` are those of the class, and may set anything otherwise.
+        `parameters` are those of the class, and may set anything otherwise. They are checked by `fit`, which
+        has to follow.
         """
         return cls(alpha=alpha, patch=patch, **{"start": "none", "cv": 0, "floor": False, **parameters})
 
@@ -341,8 +345,9 @@ class GroupRecalibrator(BaseEstimator):
         y
             Outcomes, 0/1 or boolean, shape (n,); with two classes their labels, as in `LpRecalibrator`.
         groups
-            A boolean matrix (n, G), a data frame of categories (all one-way and two-way groups with enough
-            mass), or any table when there are predicates.
+            Which groups the rows are in: a boolean matrix (n, G); a data frame of categories, of which groups
+            are made (everyone, each category, and each pair of two columns' categories, with at least
+            `min_mass` of the rows); or any table when there are predicates.
         sample_weight
             For how many rows each row counts, shape (n,), at least 0; whole numbers unless patches are
             log-odds. None: each counts once.
@@ -460,7 +465,8 @@ class GroupRecalibrator(BaseEstimator):
     def report(self, X: ArrayLike, y: ArrayLike, groups: Any) -> GroupRepair:
         """How calibrated the probabilities X are inside each group, before and after recalibration.
 
-        X, y and groups are as in `fit`. Returns a `GroupRepair`, whose errors are averages over rows. Raises
+        X, y and groups are as in `fit`, of the same rows or others. Returns a `GroupRepair`, whose errors are
+        averages over rows; level sets are the n_levels_ of the fit, or 20 with target "means". Raises
         ValueError for bad X, y or groups, and NotFittedError before `fit`.
         """
         started, members = self._started(X, groups)

@@ -102,6 +102,8 @@ class LpRecalibrator(StartedRecalibrator):
     simplex. Groups that come to predict the same level set are merged. The answers mix the start's with the
     corrected ones, in a share that held-out rows decide.
 
+    Parameters are checked by `fit`, and not before.
+
     Parameters
     ----------
     p
@@ -114,7 +116,8 @@ class LpRecalibrator(StartedRecalibrator):
         Levels per class. None: ceil(1/beta) with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the paper:
         that is fine enough to lose next to nothing by rounding, and often too fine to find errors.
     tolerance
-        The largest error of a group and class that is not corrected; None: beta/2, and at least least_rows/n.
+        The largest error of a group and class that is not corrected, between 0 and 1; None: beta/2, and at
+        least least_rows/n.
         Level sets with less mass than a third of it are left out.
     estimation
         "plug-in": every estimate is made from all rows; the guarantee is proved by uniform convergence.
@@ -131,7 +134,8 @@ class LpRecalibrator(StartedRecalibrator):
         paper; level sets without a group get the distribution nearest to their corner. None: "shift", but
         with pools "constant".
     classes
-        The labels that the columns stand for, any hashables; None: 0..k-1.
+        The labels that the columns stand for, any hashables; None: the names of a data frame's columns if
+        labels are such names, else 0..k-1.
     start
         The map that comes first: "temperature", "vector", "dirichlet", "isotonic" (per class), "beta" or
         "none". "auto" tries none, temperature, vector and (for 3 to 12 classes) Dirichlet, the last two if
@@ -146,17 +150,20 @@ class LpRecalibrator(StartedRecalibrator):
         and squared error of the held-out rows, which must be lower by a standard error, and the squared error
         of the fitted rows. With fewer than two rows a fold the share is 0; without folds it is 1.
     keep
-        Each class keeps at least this part of what the start gives it; 0 means no such floor.
+        Each class keeps at least this part of what the start gives it, from 0 to below 1; 0 means no such
+        floor.
     limit
-        No class is corrected by more than this factor, up or down; rows beyond that, or below `keep`, are
-        projected on those within. None: with share=None the widest of 1.25, 1.5, 2, 3, 5, 20, 100 and 1000
-        that allows the share; with a given share there is no limit, as with np.inf.
+        No class is corrected by more than this factor, above 1, up or down; rows beyond that, or below
+        `keep`, are projected on those within. None: with share=None the widest of 1.25, 1.5, 2, 3, 5, 20, 100
+        and 1000 that allows the share; with a given share there is no limit, as with np.inf.
     cv
-        The number of folds of held-out rows, which decide on share and limit; 0: no rows are held out. With
+        The number of folds of held-out rows, at least 2, which decide on share and limit; 0: no rows are held
+        out. With
         more than 50,000 rows one of the folds decides, and with more than 500,000 one fold of a random sample
         of 500,000.
     least_rows
-        With tolerance=None, the tolerance is at least the error of this many of the n fitted rows.
+        With tolerance=None, the tolerance is at least the error of this many of the n fitted rows; a number
+        of at least 0.
 
     Attributes
     ----------
@@ -179,7 +186,8 @@ class LpRecalibrator(StartedRecalibrator):
     n_rounds_
         How many rounds were played.
     history_
-        Error and squared error after each round, and what the round did.
+        Errors and squared errors, at the start and after each round, and what each round did, as arrays; see
+        `onlinecal.recalibration.lp.algorithm.LpHistory`.
     fitted_error_bound_
         With "plug-in", "constant", share_ = 1, keep_ = 0 and limit_ = inf, a bound on Err_p of the fitted
         rows, whatever start and n_levels are; it is below epsilon if the tolerance is beta/2. With other
@@ -265,7 +273,8 @@ class LpRecalibrator(StartedRecalibrator):
 
         Nothing is fitted before, and no fold decides how much of the correction stays: all of it does. All
         rows of a group get one prediction, and epsilon determines the levels. `p`, `epsilon` and further
-        `parameters` are those of the class, and may set anything otherwise.
+        `parameters` are those of the class, and may set anything otherwise. They are checked by `fit`, which
+        has to follow.
         """
         plain = {"start": "none", "share": 1.0, "keep": 0.0, "limit": math.inf, "cv": 0}
         plain |= {"n_levels": None, "within": "constant", "least_rows": 0.0}

@@ -76,11 +76,11 @@ class SampleComplexity:
 
     @property
     def total(self) -> int:
-        """The rows of all separate pools together."""
+        """How many rows the guarantee needs with "pools": those of all separate pools together."""
         return self.masses + sum(pool.masses + pool.labels for pool in self.pools)
 
     def needed(self, estimation: Estimation) -> int:
-        """The rows that the guarantee needs with this kind of estimation."""
+        """The rows that the guarantee needs with this `estimation`: `total` for "pools", else `plug_in`."""
         return self.total if estimation == "pools" else self.plug_in
 
 
@@ -208,18 +208,27 @@ def epsilon_for(
     Parameters
     ----------
     n
-        Rows.
-    p, delta, n_classes
-        As for `lp_sample_complexity`.
+        The number of rows, at least 1.
+    p
+        Order of the error, above 1, or inf.
+    delta
+        How often the guarantee may fail, between 0 and 1.
+    n_classes
+        k, at least 1.
     estimation
-        "plug-in" or "pools".
+        "plug-in": every estimate is made from all rows. "pools": from separate pools, as in the paper.
     n_levels
         Levels per class; None: ceil(1/beta), as in the paper.
+
+    Returns
+    -------
+    float
+        An error as `lp_calibration_error` has it, an average over rows; or inf.
 
     Raises
     ------
     ValueError
-        If a value is out of range.
+        If a value is out of range, or p is so close to 1 that beta is below 1e-9.
 
     Examples
     --------

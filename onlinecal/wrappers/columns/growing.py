@@ -47,7 +47,7 @@ class Growing(Proven):
     """What was made of the rows: a named tuple of arrays, one of which is `forecasts`."""
 
     def observe(self, ids: ArrayLike, outcomes: ArrayLike, *, settled_at: ArrayLike | None = None) -> Self:
-        """The same with outcomes of earlier rows, which became known since they were forecast.
+        """Another result, with outcomes of earlier rows that became known since. This one stays as it is.
 
         Parameters
         ----------
@@ -61,14 +61,15 @@ class Growing(Proven):
 
         Returns
         -------
-        The forecasts, as they were, and the report with these outcomes, as of one call with all of them. The
-        forecasts are a numpy array then.
+        A result of the same class: the forecasts, as they were, and the report with these outcomes, as of one
+        call with all of them. The forecasts are a numpy array then. Without outcomes it is this object.
 
         Raises
         ------
         ValueError
-            For an id of no row, an outcome that has come already, a row that was given up, and a time before
-            a forecast that was made without the outcome. Nothing is changed then.
+            For an id of no row, an outcome that cannot be or has come already, a row that was given up, and a
+            time before a forecast that was made without the outcome. Also if this version or machine would
+            have given other forecasts of the rows so far.
         """
         if is_empty(ids) and is_empty(outcomes):
             return self
@@ -97,7 +98,7 @@ class Growing(Proven):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read the file `path`, which `save` wrote. The forecasts are a numpy array then.
+        """The result in the file `path`, which `save` wrote. The forecasts are a numpy array then.
 
         Raises
         ------

@@ -40,7 +40,7 @@ class ProvenReport(Shown):
     norm: str
 
     def decision_certificate(self, width: float, *, normalize: bool = False) -> float:
-        """How far promised and realised costs of acting on a threshold can be apart, a sum over rows.
+        """How far promised and realised costs of acting on a threshold can be apart, a sum over settled rows.
 
         The threshold may be any; it is jittered uniformly by up to `width`/2 either way. With normalize=True
         the answer is an average over rows. Raises ValueError unless 0 < width <= 1, and for a table of class
@@ -93,7 +93,7 @@ class Proven(Shown):
         return self._report._shown()
 
     def decision_certificate(self, width: float, *, normalize: bool = False) -> float:
-        """How far promised and realised costs of acting on a threshold can be apart, a sum over rows.
+        """How far promised and realised costs of acting on a threshold can be apart, a sum over settled rows.
 
         The threshold may be any; it is jittered uniformly by up to `width`/2 either way. With normalize=True
         the answer is an average over rows, as the costs of `threshold_costs` are. Raises ValueError unless
@@ -122,13 +122,14 @@ class StreamReport(ProvenReport):
     log_loss_in, log_loss_out, log_loss_constant
         The same for -log of what was given to the outcome; probabilities are kept 1e-15 away from 0.
     certificate, guarantee
-        Proven bounds on the distance to calibration of the recalibrated probabilities, sums over rows: from
-        what happened, and beforehand.
+        Proven upper bounds on the distance to calibration of the recalibrated probabilities, sums over rows:
+        from what happened, and what that cannot exceed, whatever the outcomes.
     norm
         What that distance is of: "of the probability of outcome 1", or what the strategy bounds of a table.
     remarks
-        In words, if the recalibrated ones are worse than the given ones, by more than steering may cost
-        (docs/theory.md, Theorem 17c), or than the constant.
+        What looks wrong, a sentence each. The recalibrated ones are worse than the given ones, by more than
+        steering may cost (docs/theory.md, Theorem 17c), or than the constant; nothing could be learnt, since
+        no outcome was known before the last forecast; all outcomes are the same; `prior` is far off.
     groups
         The report of each group by its key, in the order in which they come; empty without groups.
     brier_corrected, log_loss_corrected

@@ -16,7 +16,9 @@ from onlinecal.engine import (
     Settled,
     Withdraw,
 )
+from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.storing import SUM, with_checksum
+from onlinecal.engine.ledger.schema import Snapshot
 from onlinecal.engine.turns import KeyTurns
 from onlinecal.version import STATE_FORMAT
 from tests.engine.scripts import CONFIG, events_of, kind_of, script
@@ -132,10 +134,12 @@ def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
         (bytes([STATE_FORMAT + 1]) + data[1:], f"has format {STATE_FORMAT + 1}, which a newer onlinecal"),
         (data[:1] + msgspec.msgpack.encode(kept), "has format 3, which an older onlinecal wrote"),
         (data[:20], "is damaged"),
-        (data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :], ".*damaged"),
+        (data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :], ".*damaged.* Restore a copy of it$"),
     ):
         with pytest.raises(ValueError, match=f"state of key 'k' {words}"):
             step("k", wrong, [])
+    with pytest.raises(ValueError, match=r"damaged.*`onlinecal stream repair`"):
+        Book(EngineConfig()).load([Snapshot(0, "k", -1, 2, b"\0" * 40)])
     with pytest.raises(ValueError, match="state of key 'k' was kept with another configuration"):
         KeyTurns(EngineConfig(KeyConfig(slack=2.0)), 10)("k", data, [])
     assert step("k", data, []) == (data, [])

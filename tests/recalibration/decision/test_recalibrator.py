@@ -258,7 +258,9 @@ def test_bad_parameters_are_named(parameters, message):
         DecisionRecalibrator(**parameters).fit(*source(50 if parameters else 3))
 
 
-@pytest.mark.parametrize("names", [{"actions": ("#no", "yes")}, {"classes": (" well", "ill")}])
+@pytest.mark.parametrize(
+    "names", [{"actions": ("#no", "yes")}, {"classes": (" well", "ill")}, {"classes": (0, 1)}]
+)
 def test_names_that_a_file_would_not_give_back_are_refused(tmp_path, names):
     with pytest.raises(ValueError, match="a file would not give them back, got"):
         LossTable([[0.0, 1.0], [1.0, 0.0]], **names).write_csv(tmp_path / "losses.csv")
@@ -284,14 +286,18 @@ def test_loss_tables_decide_tell_and_travel_as_csv(tmp_path):
         ("action,well,ill\ntreat,0.2,high\n", "line 2: must be a finite loss, got 'high'"),
         ("action,well,ill\ntreat,0.2\n", "line 2: must have 2 losses, got 1"),
         ("action,well,ill\n# nothing yet\n", "one line per action"),
-        ("action,well,well\ntreat,1,2\n", "classes must differ, got 'well' twice"),
+        ("# costs\naction,well,well\ntreat,1,2\n", "line 2: classes must differ, got 'well' twice"),
+        ("action,well,ill\ntreat,1,2\n treat ,1,2\n", "line 3: actions must differ, got 'treat' twice"),
+        ('action,"well\nindeed",ill\ntreat,1,high\n', "line 3: must be a finite loss, got 'high'"),
+        ("action,well,ill\nm\xe9decin,1,2\n", "line 2: must be UTF-8, got bytes that are not"),
     ],
 )
 def test_bad_loss_files_are_named_by_line(tmp_path, text, message):
     path = tmp_path / "losses.csv"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
+    path.write_text(text, "latin-1")
+    with pytest.raises(ValueError, match=message) as refused:
         LossTable.read_csv(path)
+    assert str(refused.value).startswith(str(path))
 
 
 def test_given_losses_are_corrected_on_the_regions_of_the_forecasts_that_are_given_out():

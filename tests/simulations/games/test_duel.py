@@ -106,6 +106,10 @@ def test_duels_that_cannot_be_are_refused():
     ):
         with pytest.raises(ValueError, match=words):
             play(forecaster, adversary, rounds, hints=hints)
+    with pytest.raises(ValueError, match=r"rounds must be a whole number of at least 1, got 2\.5"):
+        play(AlmostOneStepAhead(horizon=4), coin, 2.5)
+    with pytest.raises(ValueError, match="n_checkpoints must be a whole number of at least 1, got 0"):
+        play(AlmostOneStepAhead(horizon=4), coin, 2, n_checkpoints=0)
     with pytest.raises(ValueError, match="draw must be one of hidden, seen, got 'shown'"):
         play(FosterForecaster(), coin, 10, draw="shown")
 

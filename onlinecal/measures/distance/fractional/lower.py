@@ -43,7 +43,7 @@ class LowerCalibrationDistance(Shown):
         Values of the fractional history, shape (n,), increasing.
     masses
         How many rounds, not whole numbers, it keeps at each value, shape (n,); the fraction `values` of them
-        are ones.
+        are ones. They add up to all rounds, whether averages were asked for or not.
     """
 
     lower: float
@@ -109,12 +109,19 @@ def lower_calibration_distance_from_counts(
     zeros, ones
         Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
     normalize, n_nodes
-        As for `lower_calibration_distance`.
+        Whether lower and upper are averages, and the most values of the fractional history, as for
+        `lower_calibration_distance`.
+
+    Returns
+    -------
+    LowerCalibrationDistance
+        lower and upper, sums over rounds or averages, and the fractional history that attains upper.
 
     Raises
     ------
     ValueError
-        Bad values, counts or n_nodes.
+        Values outside [0, 1], counts that are negative or not whole, lengths that differ, no round at all, or
+        a bad n_nodes.
     """
     return _lower_distance(check_counts(values, zeros, ones), normalize, n_nodes)
 
