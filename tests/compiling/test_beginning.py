@@ -1,9 +1,11 @@
 """What the interpreter begins and compiled code goes on with: the same bits, whenever it changes hands."""
 
 import itertools
+import os
 import pickle
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -282,6 +284,31 @@ def test_threads_on_one_forecaster_play_whole_rounds(switch):
     for thread in threads:
         thread.join()
     assert forecaster.n_rounds == 1200
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_fork_has_locks_that_nobody_holds_and_asks_for_itself(monkeypatch):
+    entry = Entry(lambda memory: 0, 1, ())
+    each = Beginning(beginning.Address("nowhere", "nothing"), {"entry": entry})
+    monkeypatch.setitem(BEGINNINGS, each.address, each)
+    entry.was_asked_for = True
+
+    def is_new():
+        return each.lock.acquire(blocking=False) and not entry.was_asked_for
+
+    with each.lock, ThreadPoolExecutor(1) as other, beginning.PLAYING_TURN:
+        assert not other.submit(is_new).result()
+        child = os.fork()
+        if child == 0:
+            free = []
+            taking = threading.Thread(
+                target=lambda: free.append(beginning.PLAYING_TURN.acquire(blocking=False))
+            )
+            taking.start()
+            taking.join()
+            os._exit(0 if is_new() and free == [True] else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert not is_new()
 
 
 def test_what_can_be_reached_by_its_address_is_what_is_there():

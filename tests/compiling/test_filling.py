@@ -1,14 +1,20 @@
 """Processes that begin with the interpreter: a child compiles, once, for all, and none is left behind."""
 
+import base64
 import os
+import pickle
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from onlinecal.compiling import beginning, filling
+from onlinecal.compiling.folder import alone
 from tests import ROOT
 
 BEGIN = """
@@ -124,6 +130,21 @@ def test_where_no_child_can_be_started_the_process_compiles_itself(run, refusal)
 def test_a_child_that_fails_costs_nothing_but_time(run):
     program = ALONE + "filling.PROGRAM = 'raise SystemExit(3)'\n" + COUNTED
     assert run(program) == ["1", "False", "True", "True"]
+
+
+def test_a_child_compiles_when_no_other_process_does(monkeypatch):
+    compiled = threading.Event()
+    entry = SimpleNamespace(kernel=SimpleNamespace(compile=lambda types: compiled.set()))
+    address = beginning.Address("os", "getpid")
+    monkeypatch.setitem(beginning.BEGINNINGS, address, SimpleNamespace(entries={"advance": entry}))
+    monkeypatch.setattr(filling, "_watch", lambda parent: None)
+    work = base64.b64encode(pickle.dumps((address, {"advance": ()}))).decode()
+    child = threading.Thread(target=filling.fill, args=(0, work))
+    with alone(10.0):
+        child.start()
+        assert not compiled.wait(0.2)
+    assert compiled.wait(10.0)
+    child.join()
 
 
 FORKED = """
