@@ -44,8 +44,10 @@ def play(seconds=100.0, stop=lambda: not is_interpreted()):
     # until it is compiled, and some rounds more
     end = time.monotonic() + seconds
     while time.monotonic() < end and not stop():
+        begun = forecaster.n_rounds
         for _ in range(20):
             forecaster.learn_one({}, OUTCOMES[forecaster.n_rounds])
+        assert forecaster.n_rounds == begun + 20
         # the processor is for the child
         time.sleep(0.005)
     for _ in range(100):
