@@ -96,9 +96,11 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
             self._uncount(*self._read(y_true, y_pred), self._weight(w))
 
     def get(self) -> float:
-        """The measure of all rounds so far, an average over them unless the class says otherwise.
+        """The measure of all rounds so far, 0 before the first; the class says in which unit.
 
-        Raises ValueError if the positive label never came or was answered, while two others were.
+        It is an average over rounds, but for `TwoBinCalibration`, the square of one, and
+        `CalibrationDistance(normalize=False)`, a sum. Raises ValueError if the positive label never came or
+        was answered, while two others were.
         """
         self._check_met()
         return self._average()

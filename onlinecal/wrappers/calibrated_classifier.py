@@ -93,9 +93,9 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         given up, or with `expire_as` settled.
     expire_as
         The label that silence means, where only what happened is ever reported; it needs `expire_after`.
-        Every forecast is then
-        settled when `expire_after` is over, with the label that came by then, or else with this one. Reports
-        come sooner than silence, and would count more otherwise. A label that comes later finds no forecast.
+        Every forecast is then settled when `expire_after` is over, with the label that came by then, or else
+        with this one. Reports come sooner than silence, and would count more otherwise. A label that comes
+        later finds no forecast.
     moment
         As of river's `progressive_val_score`: the name of the feature that says when a forecast is made, or a
         function of all features, in the units of `expire_after`, which it needs. None: forecasts are counted.

@@ -117,8 +117,7 @@ class LpRecalibrator(StartedRecalibrator):
         that is fine enough to lose next to nothing by rounding, and often too fine to find errors.
     tolerance
         The largest error of a group and class that is not corrected, between 0 and 1; None: beta/2, and at
-        least least_rows/n.
-        Level sets with less mass than a third of it are left out.
+        least least_rows/n. Level sets with less mass than a third of it are left out.
     estimation
         "plug-in": every estimate is made from all rows; the guarantee is proved by uniform convergence.
         "pools": each group size has separate pools of rows, with Laplace noise, as in the paper. That needs
@@ -158,9 +157,8 @@ class LpRecalibrator(StartedRecalibrator):
         and 1000 that allows the share; with a given share there is no limit, as with np.inf.
     cv
         The number of folds of held-out rows, at least 2, which decide on share and limit; 0: no rows are held
-        out. With
-        more than 50,000 rows one of the folds decides, and with more than 500,000 one fold of a random sample
-        of 500,000.
+        out. With more than 50,000 rows one of the folds decides, and with more than 500,000 one fold of a
+        random sample of 500,000.
     least_rows
         With tolerance=None, the tolerance is at least the error of this many of the n fitted rows; a number
         of at least 0.
