@@ -176,9 +176,9 @@ def between_neighbours(leaning: Callable[[Memory, int], float]) -> Callable[[Mem
 class FosterForecaster(GridBaseline):
     """Draws between neighbouring grid points whose average outcomes are more than half a cell off.
 
-    While the draws are hidden, E[ECE] <= T/(2m) + sqrt((m + 1) T), about 1.5 T^(2/3) at m = T^(1/3). A
-    point's lean is what its rounds are off beyond half a cell each, a sum in units of 1/(2m). The sum over
-    points of the squared lean grows by at most 1 a round in expectation.
+    While the draws are hidden, the expected ECE, a sum over rounds, is at most T/(2m) + sqrt((m + 1) T),
+    about 1.5 T^(2/3) at m = T^(1/3). A point's lean is what its rounds are off beyond half a cell each, a sum
+    in units of 1/(2m). The sum over points of the squared lean grows by at most 1 a round in expectation.
 
     Parameters
     ----------
@@ -207,9 +207,10 @@ class FosterForecaster(GridBaseline):
 class FosterHartForecaster(GridBaseline):
     """Draws between neighbouring grid points whose average errors differ in sign: hedging the forecast.
 
-    It is like Foster's, but without a tolerance: every error is worked off. While the draws are hidden,
-    E[ECE] <= T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))): the sum over points of (average error)^2 times
-    rounds grows in expectation by at most 1/(4m^2) a round, and by 1/n the nth time a point is drawn.
+    It is like Foster's, but without a tolerance: every error is worked off. While the draws are hidden, the
+    expected ECE, a sum over rounds, is at most T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))): the sum over
+    points of (average error)^2 times rounds grows in expectation by at most 1/(4m^2) a round, and by 1/n the
+    nth time a point is drawn.
 
     Parameters
     ----------
@@ -394,10 +395,11 @@ class FosterVohraForecaster(GridBaseline):
     """Draws so that no grid point regrets, by Brier score, that another one was not forecast in its place.
 
     The draw is the stationary distribution of a chain that moves from point to point at the rates of their
-    regrets. While the draws are hidden, E[ECE] <= T/(2m) + sqrt(m + 1) T^(3/4): the sum of squared positive
-    regrets grows by at most m a round in expectation (docs/theory-baselines.md). The literature states the
-    rate T^(2/3), at m = T^(1/3), and games show it. A round costs up to the cube of the number of points that
-    the chain can reach, which adversaries can make most of the grid.
+    regrets. While the draws are hidden, the expected ECE, a sum over rounds, is at most T/(2m) + sqrt(m + 1)
+    T^(3/4): the sum of squared positive regrets grows by at most m a round in expectation
+    (docs/theory-baselines.md). The literature states the rate T^(2/3), at m = T^(1/3), and games show it. A
+    round costs up to the cube of the number of points that the chain can reach, which adversaries can make
+    most of the grid.
 
     Parameters
     ----------
@@ -468,10 +470,11 @@ def learn_direction(memory: Memory, place: int, outcome: int) -> None:
 class LinearOptimisationForecaster(GridBaseline):
     """Keeps all grid points' biases small by playing against a vector that gradient ascent moves.
 
-    The ECE is the largest inner product of the errors with such a vector; gradient ascent is within
-    sqrt((m + 1) T) of it, and for each of its vectors some draw between two neighbours, found by bisection,
-    keeps the expected product below 1/(2m). While the draws are hidden, E[ECE] <= T/(2m) + sqrt((m + 1) T)
-    at the horizon T, about 1.5 T^(2/3) at m = T^(1/3). A round takes log2(m) steps, whatever T is.
+    The ECE is the largest inner product of the errors with such a vector; gradient ascent is within sqrt((m +
+    1) T) of it, and for each of its vectors some draw between two neighbours, found by bisection, keeps the
+    expected product below 1/(2m). While the draws are hidden, the expected ECE, a sum over rounds, is at most
+    T/(2m) + sqrt((m + 1) T) at the horizon T, about 1.5 T^(2/3) at m = T^(1/3). A round takes log2(m) steps,
+    whatever T is.
 
     Parameters
     ----------
@@ -568,8 +571,8 @@ class MinimaxForecaster(GridBaseline):
     Calibration follows from the minimax theorem, as Hart observed: against a known mixture of outcomes there
     is a good forecast, so there is a mixture of forecasts that is good against every outcome. His game lasts
     T rounds; this one is played a round at a time, for the sum of squared leans of `FosterForecaster`. While
-    the draws are hidden, E[ECE] <= T/(2m) + sqrt((m + 1) T), since its mixture is no worse than Foster's.
-    A round takes O(m) steps.
+    the draws are hidden, the expected ECE, a sum over rounds, is at most T/(2m) + sqrt((m + 1) T), since its
+    mixture is no worse than Foster's. A round takes O(m) steps.
 
     Parameters
     ----------
