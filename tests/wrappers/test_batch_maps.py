@@ -85,6 +85,8 @@ def test_the_newest_labels_are_answered_before_they_are_learnt():
     table = np.array([[answer[k] for k in "abc"] for answer in given[-100:]])
     numbers = ["abc".index(y) for _, y in rounds[-100:]]
     assert np.allclose(model.gaps(losses), decision_loss_gap(table, numbers, losses))
+    usual = gaussian_losses(2, 3, 100, model.seed)
+    assert np.allclose(model.gaps(), decision_loss_gap(table, numbers, usual))
 
 
 @pytest.mark.usefixtures("few_corrections")
