@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling import compiled, uncounted
 from onlinecal.measures.counts import Counts, check_counts, count_shares, prefix
 
 
@@ -149,25 +149,79 @@ def best_weights(values: Floats, gains: Floats) -> Floats:
     interval nearest to the weight after it.
     """
     _, drop = np.unique(-prefix(gains), return_inverse=True)
-    first, last, n_drops = np.empty(len(values)), np.empty(len(values)), int(drop.max()) + 1
+    n_drops = int(drop.max()) + 1
+    first, last, weights = np.empty((3, len(values)))
     # made outside of kernels, since numba compiles the making of arrays slowly
-    trees = np.zeros(n_drops), np.zeros(n_drops + 1), np.zeros(n_drops + 1)
-    maximal_intervals(np.diff(values), drop.astype(np.int64), trees, first, last)
-    weights = np.empty(len(values))
-    nearest_weights(np.diff(values), first, last, weights)
+    sizes, sums, filled = np.zeros(n_drops), np.zeros(n_drops + 1), np.zeros(n_drops + 1)
+    # the weights before the first value may be anything in [-1, 1], and after the last one no gap counts
+    gaps = np.concatenate([[1.0], np.diff(values), [0.0]])
+    fill_weights(gaps, drop.astype(np.int64), sizes, sums, filled, first, last, weights)
     return weights
 
 
-@kernel_part
-def add_to(sums: Floats, place: int, amount: float) -> None:
-    """Add an amount at a place of a Fenwick tree of sums."""
-    node = place + 1
+@compiled
+def fill_weights(
+    gaps: Floats,
+    drop: Ints,
+    sizes: Floats,
+    sums: Floats,
+    filled: Floats,
+    first: Floats,
+    last: Floats,
+    weights: Floats,
+) -> None:
+    """Fill in the first and the last weight at which each V_i is maximal, and then the weights, (K,) each.
+
+    gaps (K+1,) are those after each value, with 1 before all and 0 after them; drop (K+1,) int64 is the rank
+    of -C_i among all, from C_0 = 0 on. The sizes of drops are kept by rank, (D,) for D ranks, with a Fenwick
+    tree of their sums and one that counts those above zero, (D+1,) each: zeros at first.
+    """
+    n_filled = 0.0
+    for i in range(len(drop)):
+        here, gap = drop[i], gaps[i]
+        if i > 0:
+            last[i - 1] = 1.0 - sum_before(sums, here)
+            first[i - 1] = last[i - 1] - sizes[here]
+        if gap > 0.0:
+            n_filled += add_to(sizes, sums, filled, here, 2.0 * gap)
+        if i == 0:
+            continue
+        for side in range(2):
+            left = gap
+            while left > 0.0 and n_filled > 0.0:
+                end = place_of(filled, side * (n_filled - 1.0))
+                taken = sizes[end]
+                if taken > left:
+                    taken = left
+                n_filled += add_to(sizes, sums, filled, end, -taken)
+                left -= taken
+    # on the way back each weight is the one of its interval that is nearest to the next weight
+    following, gap = 0.0, 2.0
+    for i in range(len(weights) - 1, -1, -1):
+        wanted = clipped(following, first[i], last[i])
+        following = clipped(clipped(wanted, following - gap, following + gap), -1.0, 1.0)
+        weights[i] = following
+        gap = gaps[i]
+
+
+@uncounted
+def add_to(sizes: Floats, sums: Floats, filled: Floats, place: int, amount: float) -> float:
+    """Add an amount at a place, and say by how much the number of filled places changes."""
+    change, node = 0.0, place + 1
+    if sizes[place] == 0.0:
+        change = 1.0
+    sizes[place] += amount
+    if sizes[place] == 0.0:
+        change = -1.0
     while node < len(sums):
         sums[node] += amount
+        if change != 0.0:
+            filled[node] += change
         node += node & -node
+    return change
 
 
-@kernel_part
+@uncounted
 def sum_before(sums: Floats, place: int) -> float:
     """Sum of the amounts before a place."""
     total, node = 0.0, place
@@ -177,7 +231,7 @@ def sum_before(sums: Floats, place: int) -> float:
     return total
 
 
-@kernel_part
+@uncounted
 def place_of(filled: Floats, before: float) -> int:
     """The filled place with so many filled ones before it, in a Fenwick tree that has a 1 for each."""
     node, step = 0, 1
@@ -187,60 +241,15 @@ def place_of(filled: Floats, before: float) -> int:
         if node + step < len(filled) and filled[node + step] <= before:
             node += step
             before -= filled[node]
-        step //= 2
+        step >>= 1
     return node
 
 
-@compiled
-def maximal_intervals(
-    gaps: Floats, drop: Ints, trees: tuple[Floats, Floats, Floats], first: Floats, last: Floats
-) -> None:
-    """Fill in the first and the last weight at which each V_i is maximal, (K,) each.
-
-    gaps (K-1,) are those between values; drop (K+1,) int64 is the rank of -C_i among all, from C_0 = 0 on.
-    The sizes of drops are kept by rank, with a tree of their prefix sums and a tree that counts those above
-    zero: zeros at first, (D,), (D+1,) and (D+1,) for D ranks.
-    """
-    n = len(drop) - 1
-    (sizes, sums, filled), n_filled = trees, 0.0
-    for i in range(-1, n):
-        here = drop[i + 1]
-        if i >= 0:
-            last[i] = 1.0 - sum_before(sums, here)
-            first[i] = last[i] - sizes[here]
-        gap = 1.0 if i < 0 else gaps[i] if i < n - 1 else 0.0
-        if gap > 0.0:
-            if sizes[here] == 0.0:
-                add_to(filled, here, 1.0)
-                n_filled += 1.0
-            sizes[here] += 2.0 * gap
-            add_to(sums, here, 2.0 * gap)
-        if i < 0:
-            continue
-        for side in range(2):
-            left = gap
-            while left > 0.0 and n_filled > 0.0:
-                end = place_of(filled, 0.0 if side == 0 else n_filled - 1.0)
-                taken = min(left, sizes[end])
-                sizes[end] -= taken
-                add_to(sums, end, -taken)
-                left -= taken
-                if sizes[end] == 0.0:
-                    add_to(filled, end, -1.0)
-                    n_filled -= 1.0
-
-
-@compiled
-def nearest_weights(gaps: Floats, first: Floats, last: Floats, weights: Floats) -> None:
-    """Fill in the weights from the last to the first, in its interval each nearest to the next weight.
-
-    Neighbouring weights differ by at most the gap between their values.
-    """
-    n = len(weights)
-    following, gap = 0.0, 2.0
-    for i in range(n - 1, -1, -1):
-        wanted = min(max(following, first[i]), last[i])
-        following = min(max(wanted, following - gap, -1.0), following + gap, 1.0)
-        weights[i] = following
-        if i > 0:
-            gap = gaps[i - 1]
+@uncounted
+def clipped(x: float, low: float, high: float) -> float:
+    """The number from low to high that is nearest to x; high, if it is less than low."""
+    if x < low:
+        x = low
+    if x > high:
+        x = high
+    return x

@@ -285,11 +285,13 @@ class _History:
             # the variances of both bins have the variance of all rounds as their sum, wherever the edge is
             return float((n * v * (1.0 - v)).sum() / n.sum())
         if measure == "ece" and self.members is None:
-            from scipy.stats import binom
+            from scipy.special import betaln, xlog1py, xlogy
 
-            # de Moivre: E|X - nv| = 2 k (1 - v) P(X = k) for binomial X, with k the first number above nv
-            k = np.floor(n * v) + 1.0
-            return float((2.0 * k * (1.0 - v) * binom.pmf(k, n, v)).sum())
+            # de Moivre: E|X - nv| = 2 v^(m + 1) (1 - v)^(n - m) / B(m + 1, n - m) for binomial X, where m is
+            # the whole part of nv. scipy.stats knows such X, too, but its import takes a second
+            m = np.floor(n * v)
+            logs = xlogy(m + 1.0, v) + xlog1py(n - m, -v) - betaln(m + 1.0, n - m)
+            return float((2.0 * np.exp(logs)).sum())
         return None
 
 

@@ -13,7 +13,7 @@ from numba.core import config, event
 
 from onlinecal.compiling import compiled, counting, folder, ingredients, kept_in
 from onlinecal.compiling.ingredients import NotKept, fingerprint
-from onlinecal.measures.smooth import maximal_intervals
+from onlinecal.measures.smooth import fill_weights
 
 STEP = 1
 
@@ -204,7 +204,7 @@ def test_kernels_of_a_users_functions_are_not_kept(cache, monkeypatch):
     monkeypatch.setattr(ingredients, "PACKAGES", ("onlinecal",))
     with pytest.raises(NotKept):
         fingerprint(plus)
-    assert fingerprint(maximal_intervals)
+    assert fingerprint(fill_weights)
     assert not cache.exists()
 
 

@@ -11,7 +11,7 @@ from numba.core import config
 
 from onlinecal.compiling import progress
 from onlinecal.compiling.instructions import borrowed
-from onlinecal.measures.smooth import maximal_intervals
+from onlinecal.measures.smooth import fill_weights
 from onlinecal.recalibration.flooring import _fill_nearest
 
 
@@ -34,7 +34,7 @@ def compile_for(listener, dispatcher, told):
 
 def test_long_compiling_is_told_once_a_package(listener, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "QUIET_SECONDS", 0.0)
-    for dispatcher in (maximal_intervals, _fill_nearest, maximal_intervals):
+    for dispatcher in (fill_weights, _fill_nearest, fill_weights):
         compile_for(listener, dispatcher, told=True)
     where = f"once (kept in {tmp_path / 'onlinecal'})"
     out, err = capsys.readouterr()
@@ -47,7 +47,7 @@ def test_long_compiling_is_told_once_a_package(listener, capsys, tmp_path, monke
 
 def test_short_compiling_adds_up(listener, capsys, monkeypatch):
     monkeypatch.setattr(progress, "QUIET_SECONDS", 1.0)
-    waits = [compile_for(listener, maximal_intervals, told=False) for _ in range(3)]
+    waits = [compile_for(listener, fill_weights, told=False) for _ in range(3)]
     assert waits == pytest.approx([1.0, 0.75, 0.5], abs=0.1)
     assert capsys.readouterr() == ("", "")
 
@@ -62,7 +62,7 @@ def test_where_nobody_is_there_to_read_or_no_thread_can_be_started_nothing_is_to
     monkeypatch.setattr("sys.stderr", None)
     listener.tell("onlinecal.steering")
     monkeypatch.setattr(progress.threading.Thread, "start", Mock(side_effect=RuntimeError("no new thread")))
-    compile_for(listener, maximal_intervals, told=False)
+    compile_for(listener, fill_weights, told=False)
     assert listener.told == {"onlinecal.steering"}
     assert listener.spent == {"onlinecal.measures": pytest.approx(0.25, abs=0.1)}
 

@@ -13,7 +13,7 @@ nearly equal are never subtracted, and the potentials are right to the last digi
 Source: Mehrotra, "On the implementation of a primal-dual interior point method" (1992), for the steps.
 
 A `Program` lives for one `solve_program`. `take_steps` and what it calls write it; nodes, costs and rounds
-stay as they are. In each step `look_at_errors` comes first, then `eliminate`, which `find_change` needs, then
+stay as they are. In each step errors come first, then `eliminate`, which `find_change` needs, then
 `find_change` twice: without holding back, and with. Between steps amounts and slacks are positive, and `best`
 holds the best point so far, which is the answer. What comes out is proved elsewhere, so steps may be changed
 freely.
@@ -58,26 +58,24 @@ class Program(NamedTuple):
     """A linear program, the point that has been reached, and room for a step; N = 5n - 4 amounts.
 
     The amounts are the n masses, then the flows through the n - 1 gaps: of zeros to the right, of zeros to
-    the left, of ones to the right, of ones to the left.
+    the left, of ones to the right, of ones to the left. What has 2n numbers has n for zeros, then n for ones.
     """
 
     nodes: Floats
     costs: Floats
-    """Of a round that is kept at each node, (n,)."""
+    """Of a round that is kept at each node, or that passes each gap, (N,)."""
     rounds: Floats
-    """Zeros and ones at the nodes, (2, n)."""
+    """Zeros and ones at the nodes, (2n,)."""
     best: Floats
-    """The potentials and the masses of the best point so far, (3, n)."""
+    """The potentials and the masses of the best point so far, (3n,)."""
     potentials: Floats
-    """u0 and u1, (2, n)."""
+    """u0 and u1, (2n,)."""
     change: Floats
-    """The change of the potentials, (2, n)."""
-    currents: Floats
-    """The right-hand side of the equations for the change, (2, n)."""
+    """The change of the potentials, (2n,)."""
     correction: Floats
-    """A correction of the change, (2, n)."""
+    """A correction of the change, and before it is solved for, the currents that it has to explain, (2n,)."""
     surplus: Floats
-    """The rounds less the masses and the flows that leave a node, (2, n); 0 in a solution."""
+    """The rounds less the masses and the flows that leave a node, (2n,); 0 in a solution."""
     amounts: Floats
     slacks: Floats
     amount_change: Floats
@@ -109,17 +107,16 @@ def solve_program(
         costs += SMALL_COST * (np.arange(1, n + 1) * 0.6180339887498949 % 1.0)
     n_amounts = 5 * n - 4
     scale = max(zeros.max(), ones.max())
-    rounds = np.vstack([zeros, ones]) / scale
+    rounds = np.concatenate([zeros, ones]) / scale
     program = Program(
         nodes=nodes,
-        costs=costs,
+        costs=np.concatenate([costs, np.tile(np.diff(nodes), 4)]),
         rounds=rounds,
-        best=np.zeros((3, n)),
-        potentials=np.full((2, n), -FIRST_SLACK),
-        change=np.zeros((2, n)),
-        currents=np.zeros((2, n)),
-        correction=np.zeros((2, n)),
-        surplus=np.zeros((2, n)),
+        best=np.zeros(3 * n),
+        potentials=np.full(2 * n, -FIRST_SLACK),
+        change=np.zeros(2 * n),
+        correction=np.zeros(2 * n),
+        surplus=np.zeros(2 * n),
         amounts=np.full(n_amounts, rounds.sum() / n),
         slacks=np.full(n_amounts, FIRST_SLACK),
         amount_change=np.zeros(n_amounts),
@@ -129,98 +126,93 @@ def solve_program(
         wires=np.zeros((6, n)),
     )
     take_steps(program)
-    u0, u1, masses = program.best
+    u0, u1, masses = program.best.reshape(3, n)
     return u0, u1, masses * scale
 
 
 @compiled
 def take_steps(program: Program) -> int:
     """Take steps from the program's point until it is optimal, and say how many."""
-    amounts, slacks = program.amounts, program.slacks
-    n, n_amounts, least, best_step = len(program.nodes), len(amounts), np.inf, 0
+    nodes, potentials, amounts, slacks = program.nodes, program.potentials, program.amounts, program.slacks
+    error, wanted, surplus = program.slack_error, program.wanted, program.surplus
+    amount_change, slack_change = program.amount_change, program.slack_change
+    n, n_amounts, least, best_step = len(nodes), len(amounts), np.inf, 0
     for step in range(MOST_INTERIOR_STEPS):
-        wrong = look_at_errors(program)
-        gap, smallest = 0.0, 1.0
+        fill_rises(nodes, potentials, error)
+        fill_rest(nodes, program.rounds, amounts, surplus)
+        wrong, gap, smallest = 0.0, 0.0, 1.0
+        for k in range(2 * n):
+            wrong += abs(surplus[k])
         for i in range(n_amounts):
-            smallest = least_of(smallest, least_of(amounts[i], slacks[i]))
-            gap += amounts[i] * slacks[i]
-            program.wanted[i] = -amounts[i] * slacks[i]
+            error[i] += program.costs[i] - slacks[i]
+            wrong += abs(error[i])
+            wanted[i] = -amounts[i] * slacks[i]
+            gap -= wanted[i]
+            if amounts[i] < smallest:
+                smallest = amounts[i]
+            if slacks[i] < smallest:
+                smallest = slacks[i]
         if gap + wrong < least:
             least, best_step = gap + wrong, step
+            for k in range(2 * n):
+                program.best[k] = potentials[k]
             for k in range(n):
-                program.best[0, k] = program.potentials[0, k]
-                program.best[1, k] = program.potentials[1, k]
-                program.best[2, k] = amounts[k]
+                program.best[2 * n + k] = amounts[k]
         stalled = gap <= NEARLY_CLOSED_GAP * n_amounts and step > best_step + STEPS_WITHOUT_GAIN
         if gap <= CLOSED_GAP * n_amounts or stalled or smallest < SMALLEST_AMOUNT:
             return step
-        eliminate(program)
-        find_change(program)
-        primal, dual = (
-            step_to_bound(amounts, program.amount_change),
-            step_to_bound(slacks, program.slack_change),
-        )
-        left = 0.0
+        eliminate(nodes, amounts, slacks, program.wires)
+        for is_second in range(2):
+            primal, dual = find_change(program)
+            if is_second:
+                break
+            left = 0.0
+            for i in range(n_amounts):
+                left += (amounts[i] + primal * amount_change[i]) * (slacks[i] + dual * slack_change[i])
+            # Mehrotra's rule: the nearer such a step would come to 0, the less the second one holds back
+            share = left / gap
+            held_back = share * share * share * gap / n_amounts
+            for i in range(n_amounts):
+                wanted[i] += held_back - amount_change[i] * slack_change[i]
         for i in range(n_amounts):
-            amount = amounts[i] + primal * program.amount_change[i]
-            left += amount * (slacks[i] + dual * program.slack_change[i])
-        # Mehrotra's rule: the nearer such a step would come to 0, the less the second one holds back
-        held_back = (left / gap) ** 3 * gap / n_amounts
-        for i in range(n_amounts):
-            program.wanted[i] += held_back - program.amount_change[i] * program.slack_change[i]
-        find_change(program)
-        primal, dual = (
-            step_to_bound(amounts, program.amount_change),
-            step_to_bound(slacks, program.slack_change),
-        )
-        for i in range(n_amounts):
-            amounts[i] += SHARE_TO_BOUND * primal * program.amount_change[i]
-            slacks[i] += SHARE_TO_BOUND * dual * program.slack_change[i]
-        for outcome in range(2):
-            for k in range(len(program.nodes)):
-                program.potentials[outcome, k] += SHARE_TO_BOUND * dual * program.change[outcome, k]
+            amounts[i] += SHARE_TO_BOUND * primal * amount_change[i]
+            slacks[i] += SHARE_TO_BOUND * dual * slack_change[i]
+        for k in range(2 * n):
+            potentials[k] += SHARE_TO_BOUND * dual * program.change[k]
     return MOST_INTERIOR_STEPS
 
 
 @uncounted
-def least_of(x: float, y: float) -> float:
-    """The lesser of two numbers; numba takes longer to compile min."""
-    return x if x < y else y
+def fill_rises(nodes: Floats, potentials: Floats, rises: Floats) -> None:
+    """Fill in what potentials (2n,) add to the slack of each amount, (N,)."""
+    n, n_gaps = len(nodes), len(nodes) - 1
+    for k in range(n):
+        rises[k] = (nodes[k] - 1.0) * potentials[k] - nodes[k] * potentials[n + k]
+    for outcome in range(2):
+        first, right = n * outcome, n + 2 * n_gaps * outcome
+        for k in range(n_gaps):
+            rise = potentials[first + k + 1] - potentials[first + k]
+            rises[right + k] = rise
+            rises[right + n_gaps + k] = -rise
 
 
 @uncounted
-def look_at_errors(program: Program) -> float:
-    """Fill in the surplus and the errors of slacks, and give back the sum of their sizes."""
-    nodes, amounts, slacks, error = program.nodes, program.amounts, program.slacks, program.slack_error
+def fill_rest(nodes: Floats, rounds: Floats, amounts: Floats, rest: Floats) -> None:
+    """Fill in what remains at the nodes of rounds (2n,) after these masses and flows, (2n,)."""
     n, n_gaps = len(nodes), len(nodes) - 1
     for outcome in range(2):
-        u, surplus = program.potentials[outcome], program.surplus[outcome]
+        first, right = n * outcome, n + 2 * n_gaps * outcome
         for k in range(n):
-            share = abs(1.0 - outcome - nodes[k])
-            surplus[k] = program.rounds[outcome, k] - share * amounts[k]
-            if outcome == 0:
-                error[k] = program.costs[k] - slacks[k]
-            error[k] -= share * u[k]
-        right = n + 2 * n_gaps * outcome
+            rest[first + k] = rounds[first + k] - abs(1.0 - outcome - nodes[k]) * amounts[k]
         for k in range(n_gaps):
-            i = right + k
-            flow, rise, gap = amounts[i] - amounts[i + n_gaps], u[k + 1] - u[k], nodes[k + 1] - nodes[k]
-            surplus[k] -= flow
-            surplus[k + 1] += flow
-            error[i] = gap + rise - slacks[i]
-            error[i + n_gaps] = gap - rise - slacks[i + n_gaps]
-    wrong = 0.0
-    for k in range(n):
-        wrong += abs(program.surplus[0, k]) + abs(program.surplus[1, k])
-    for i in range(len(error)):
-        wrong += abs(error[i])
-    return wrong
+            flow = amounts[right + k] - amounts[right + n_gaps + k]
+            rest[first + k] -= flow
+            rest[first + k + 1] += flow
 
 
 @uncounted
-def eliminate(program: Program) -> None:
+def eliminate(nodes: Floats, amounts: Floats, slacks: Floats, wires: Floats) -> None:
     """Fill in the wires: for each node the conductance to the ground of it and all nodes to its left."""
-    nodes, amounts, slacks, wires = program.nodes, program.amounts, program.slacks, program.wires
     n, n_gaps = len(nodes), len(nodes) - 1
     c00 = c01 = c11 = determinant = 0.0
     for k in range(n):
@@ -251,77 +243,46 @@ def eliminate(program: Program) -> None:
 
 
 @uncounted
-def find_change(program: Program) -> None:
-    """Find the change of potentials, slacks and amounts that removes errors and gives wanted products."""
-    nodes, amounts, slacks = program.nodes, program.amounts, program.slacks
-    error, wanted, change, currents = program.slack_error, program.wanted, program.change, program.currents
-    n, n_gaps = len(nodes), len(nodes) - 1
-    for outcome in range(2):
-        for k in range(n):
-            current = (amounts[k] * error[k] - wanted[k]) / slacks[k]
-            currents[outcome, k] = program.surplus[outcome, k] + abs(1.0 - outcome - nodes[k]) * current
-            change[outcome, k] = 0.0
-        right = n + 2 * n_gaps * outcome
-        for k in range(n_gaps):
-            i, j = right + k, right + n_gaps + k
-            current = (amounts[i] * error[i] - wanted[i]) / slacks[i]
-            current -= (amounts[j] * error[j] - wanted[j]) / slacks[j]
-            currents[outcome, k] += current
-            currents[outcome, k + 1] -= current
-    for _ in range(REFINEMENTS + 1):
-        spread_currents(program)
-        for outcome in range(2):
-            for k in range(n):
-                change[outcome, k] += program.correction[outcome, k]
-    slack_change = program.slack_change
-    for k in range(n):
-        slack_change[k] = error[k] - (1.0 - nodes[k]) * change[0, k] - nodes[k] * change[1, k]
-    for outcome in range(2):
-        right = n + 2 * n_gaps * outcome
-        for k in range(n_gaps):
-            i, rise = right + k, change[outcome, k + 1] - change[outcome, k]
-            slack_change[i] = error[i] + rise
-            slack_change[i + n_gaps] = error[i + n_gaps] - rise
+def find_change(program: Program) -> tuple[float, float]:
+    """Find the change of potentials, slacks and amounts that removes errors and gives wanted products.
+
+    Returns the largest shares of the changes of amounts and of slacks, at most 1, that leave all at least 0.
+    """
+    nodes, amounts, slacks, change = program.nodes, program.amounts, program.slacks, program.change
+    amount_change, slack_change = program.amount_change, program.slack_change
+    for k in range(len(change)):
+        change[k] = 0.0
+    for refinements in range(-1, REFINEMENTS + 1):
+        fill_rises(nodes, change, slack_change)
+        for i in range(len(amounts)):
+            slack_change[i] += program.slack_error[i]
+            amount_change[i] = (program.wanted[i] - amounts[i] * slack_change[i]) / slacks[i]
+        if refinements < REFINEMENTS:
+            fill_rest(nodes, program.surplus, amount_change, program.correction)
+            spread_currents(program.wires, program.correction)
+            for k in range(len(change)):
+                change[k] += program.correction[k]
+    primal = dual = 1.0
     for i in range(len(amounts)):
-        program.amount_change[i] = (wanted[i] - amounts[i] * slack_change[i]) / slacks[i]
+        if amounts[i] + primal * amount_change[i] < 0.0:
+            primal = -amounts[i] / amount_change[i]
+        if slacks[i] + dual * slack_change[i] < 0.0:
+            dual = -slacks[i] / slack_change[i]
+    return primal, dual
 
 
 @uncounted
-def spread_currents(program: Program) -> None:
-    """Correct the change of potentials: solve the equations for the currents that it does not explain yet."""
-    nodes, amounts, slacks, wires = program.nodes, program.amounts, program.slacks, program.wires
-    n, n_gaps = len(nodes), len(nodes) - 1
-    change0, change1 = program.change[0], program.change[1]
-    left0, left1 = program.correction[0], program.correction[1]
-    before0 = before1 = 0.0
-    for k in range(n):
-        node_value = nodes[k]
-        kept = ((1.0 - node_value) * change0[k] + node_value * change1[k]) * amounts[k] / slacks[k]
-        after0 = after1 = 0.0
-        if k < n_gaps:
-            after0 = wires[3, k] * (change0[k] - change0[k + 1])
-            after1 = wires[4, k] * (change1[k] - change1[k + 1])
-        left0[k] = program.currents[0, k] - (1.0 - node_value) * kept - after0 + before0
-        left1[k] = program.currents[1, k] - node_value * kept - after1 + before1
-        before0, before1 = after0, after1
-    for k in range(n_gaps):
-        y0, y1, wire0, wire1 = left0[k], left1[k], wires[3, k], wires[4, k]
-        left0[k + 1] += wire0 * ((wire1 + wires[2, k]) * y0 - wires[1, k] * y1) / wires[5, k]
-        left1[k + 1] += wire1 * ((wire0 + wires[0, k]) * y1 - wires[1, k] * y0) / wires[5, k]
+def spread_currents(wires: Floats, currents: Floats) -> None:
+    """Put in place of currents into the nodes, (2n,), the change of potentials that they cause."""
+    n = wires.shape[1]
+    for k in range(n - 1):
+        y0, y1, wire0, wire1 = currents[k], currents[n + k], wires[3, k], wires[4, k]
+        currents[k + 1] += wire0 * ((wire1 + wires[2, k]) * y0 - wires[1, k] * y1) / wires[5, k]
+        currents[n + k + 1] += wire1 * ((wire0 + wires[0, k]) * y1 - wires[1, k] * y0) / wires[5, k]
     right0 = right1 = 0.0
     for k in range(n - 1, -1, -1):
         wire0, wire1 = wires[3, k], wires[4, k]
-        y0, y1 = left0[k] + wire0 * right0, left1[k] + wire1 * right1
+        y0, y1 = currents[k] + wire0 * right0, currents[n + k] + wire1 * right1
         right0 = ((wire1 + wires[2, k]) * y0 - wires[1, k] * y1) / wires[5, k]
         right1 = ((wire0 + wires[0, k]) * y1 - wires[1, k] * y0) / wires[5, k]
-        left0[k], left1[k] = right0, right1
-
-
-@uncounted
-def step_to_bound(values: Floats, changes: Floats) -> float:
-    """The largest share of the changes, at most 1, that leaves all values at least 0."""
-    share = 1.0
-    for i in range(len(values)):
-        if values[i] + share * changes[i] < 0.0:
-            share = -values[i] / changes[i]
-    return share
+        currents[k], currents[n + k] = right0, right1

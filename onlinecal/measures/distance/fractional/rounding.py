@@ -8,10 +8,9 @@ cheapest path through the windows. Its corners are the middles of the next windo
 when nothing is gained.
 
 Tables and curves never change; each pass makes a new path, and `round_near` keeps the best level sets so far.
-A window's arrays belong to one pass: `look_up_window` fills in `inside` and `sums`, then `try_level_sets`
-lowers `excess` and notes `came_from`. Those of `inside` and `sums` are shared by every second window, so a
-window may be read until the next but one is looked up. Whatever the path, the level sets at its corners are
-calibrated, so only how near they come may change.
+Windows belong to one pass: `look_up_window` fills in `sums`, then `try_level_sets` lowers `excess` and notes
+`came_from`. Every second window shares its `sums`, so a window may be read until the next but one is looked
+up. Whatever the path, the level sets at its corners are calibrated, so only how near they come may change.
 """
 
 from __future__ import annotations
@@ -31,42 +30,40 @@ from onlinecal.measures.distance.levels import Levels, count_up_to, distance_by_
 ACROSS = 4
 """A corner may move so many ones across the curve."""
 
-OutcomeTable = tuple[Floats, Ints, Floats, Floats, Floats]
-"""For one outcome: forecasts (K,), prefix counts and sums (K+1,), potentials (K,), their sums (K+1,)."""
+
+class OutcomeTables(NamedTuple):
+    """What passes look up of a history of K forecast values. Of two rows the first is of zeros."""
+
+    values: Floats
+    """The forecast values, (K,)."""
+    counts: Floats
+    """Rounds with the first forecast values, (2, K + 1)."""
+    forecasts: Floats
+    """Sums of their forecasts, (2, K + 1)."""
+    potentials: Floats
+    """u0 and u1 at the forecast values, (2, K)."""
+    lifts: Floats
+    """Sums of the potentials of rounds with the first forecast values, (2, K + 1)."""
 
 
 class SearchTables(NamedTuple):
-    """Tables that all passes use: prefix sums of a history, and the tables of both outcomes."""
+    """What all passes use: prefix sums of a history, and tables of both outcomes."""
 
     sums: PrefixSums
-    zeros: OutcomeTable
-    ones: OutcomeTable
+    outcomes: OutcomeTables
 
 
 def search_tables(counts: Counts, sums: PrefixSums, relaxation: Relaxation) -> SearchTables:
     """The tables of a history and its relaxation, in one pass over the forecasts."""
-    values = counts.values
-    u0, u1 = (relaxation.potential(outcome, values) for outcome in (0, 1))
-    return SearchTables(
-        sums,
-        (values, sums.zeros, sums.zero_sums, u0, prefix(counts.zeros * u0)),
-        (values, sums.ones, sums.one_sums, u1, prefix(counts.ones * u1)),
+    u0, u1 = (relaxation.potential(outcome, counts.values) for outcome in (0, 1))
+    tables = OutcomeTables(
+        counts.values,
+        np.array([sums.zeros, sums.ones], dtype=np.float64),
+        np.array([sums.zero_sums, sums.one_sums]),
+        np.array([u0, u1]),
+        np.array([prefix(counts.zeros * u0), prefix(counts.ones * u1)]),
     )
-
-
-class CornerWindow(NamedTuple):
-    """Where a corner may be: at corner + i - reach rounds and lowest[i] + j ones, i in 0..2 reach.
-
-    `inside` says which of these points exist, (2 reach + 1, depth). `sums` has for each of them the sums of
-    the first zeros and of the first ones, and the share of the bound, (3, ...). `excess` is the least excess
-    of paths that end there.
-    """
-
-    corner: int
-    lowest: Ints
-    inside: Any
-    sums: Floats
-    excess: Floats
+    return SearchTables(sums, tables)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,174 +75,165 @@ class Curve:
     values: Floats
 
 
+class Windows(NamedTuple):
+    """Where corners may be, L + 1 windows of P points, and the cheapest paths to them.
+
+    Point number i * depth + j of a window has lowest[i] + j ones, and i more rounds than its first point.
+    """
+
+    values: Floats
+    """The values that level sets between windows are near to, (L,)."""
+    corners: Ints
+    """Rounds used at the middle of each window, (L + 1,)."""
+    lowest: Ints
+    """The least ones in each row of a window, (L + 1, length)."""
+    used: Ints
+    """Zeros and ones used at each point, (2, L + 1, P); -1 for both where no corner may be."""
+    sums: Floats
+    """Of every second window: the sums of the first zeros and ones, and the share of the bound, (2, 3, P)."""
+    excess: Floats
+    """The least excess of paths that end at a point, (L + 1, P)."""
+    came_from: Any
+    """The point that such a path passed in the window before, (L + 1, P), int32."""
+
+
+def search_windows(
+    tables: OutcomeTables, corners: Ints, level_values: Floats, lowest: Ints, margin: float, most: int
+) -> tuple[Ints | None, int]:
+    """Cheapest path with one corner in each window, (L+1, 2) of (rounds, ones), and the level sets tried.
+
+    Window k, k = 0..L, holds the points of corners[k] + i - reach rounds and lowest[k, i] + j ones, i in
+    0..2 reach, j in 0..2 across; the first and last corner are fixed. The path is None if there is none or
+    more than `most` level sets would be tried.
+    """
+    (n_windows, length), depth = lowest.shape, 2 * ACROSS + 1
+    middle = length * depth // 2
+    # arrays are made outside of kernels, since numba compiles the making of arrays slowly
+    points = np.empty((2, n_windows, length, depth), np.int64)
+    np.add(lowest[:, :, None], np.arange(depth), out=points[1])
+    rounds = corners[:, None] + (np.arange(length) - length // 2)
+    np.subtract(rounds[:, :, None], points[1], out=points[0])
+    used = points.reshape(2, n_windows, -1)
+    ends = used[:, [0, -1], middle]
+    used[:, [0, -1]] = -1
+    used[:, [0, -1], middle] = ends
+    # as unsigned numbers, those below 0 are the largest
+    outside = used.view(np.uint64) > tables.counts[:, -1:, None].astype(np.uint64)
+    np.copyto(used, -1, where=outside[0] | outside[1])
+    excess, came_from = np.full(used.shape[1:], np.inf), np.empty(used.shape[1:], np.int32)
+    excess[0, middle] = 0.0
+    sums = np.zeros((2, 3, length * depth))
+    windows = Windows(level_values, corners, lowest, used, sums, excess, came_from)
+    tried = fill_paths(tables, windows, margin, most)
+    if excess[-1, middle] == np.inf:
+        return None, tried
+    passed = [middle]
+    for k in range(n_windows - 1, 0, -1):
+        passed.append(int(came_from[k, passed[-1]]))
+    path = used[:, np.arange(n_windows), passed[::-1]]
+    return np.column_stack([path.sum(axis=0), path[1]]), tried
+
+
+@compiled
+def fill_paths(tables: OutcomeTables, windows: Windows, margin: float, most: int) -> int:
+    """Fill in the cheapest paths through the windows, and say how many level sets were tried."""
+    tried = 0
+    for k in range(len(windows.corners)):
+        look_up_window(tables, windows.used, windows.sums, k)
+        if k > 0:
+            tried += try_level_sets(tables, windows, margin, k)
+        if tried > most:
+            break
+    return tried
+
+
 @uncounted
-def first_rounds(side: OutcomeTable, count: int) -> tuple[float, float]:
-    """Sums of the forecasts, and of the potentials, of the first so many rounds of one outcome."""
-    values, counts, sums, potential, lifts = side
-    whole = count_up_to(counts, count) - 1
-    if whole == len(values):
-        whole -= 1
-    rest = count - counts[whole]
-    return sums[whole] + rest * values[whole], lifts[whole] + rest * potential[whole]
+def look_up_window(tables: OutcomeTables, used: Ints, sums: Floats, k: int) -> None:
+    """Fill in the sums of first zeros and ones for each point of window k, and its share of the bound."""
+    place, last = k % 2, len(tables.values) - 1
+    for outcome in range(2):
+        counts = tables.counts[outcome]
+        for point in range(used.shape[2]):
+            count = used[outcome, k, point]
+            if count >= 0:
+                whole = count_up_to(counts, count) - 1
+                if whole > last:
+                    whole = last
+                rest = count - counts[whole]
+                lift = tables.lifts[outcome, whole] + rest * tables.potentials[outcome, whole]
+                sums[place, outcome, point] = tables.forecasts[outcome, whole] + rest * tables.values[whole]
+                # the share of zeros, to which that of ones is added
+                sums[place, 2, point] = lift + outcome * sums[place, 2, point]
+
+
+@uncounted
+def try_level_sets(tables: OutcomeTables, windows: Windows, margin: float, k: int) -> int:
+    """Extend the paths that end in window k - 1 to window k, and say how many level sets were tried.
+
+    Level sets have values near that of the curve; any value to the last corner.
+    """
+    lowest, excess, came_from = windows.lowest, windows.excess[k], windows.came_from[k]
+    before, now, ones = windows.sums[(k - 1) % 2], windows.sums[k % 2], windows.used[1, k]
+    counts, forecasts = tables.counts, tables.forecasts
+    n_points, length, v = len(ones), lowest.shape[1], windows.values[k - 1]
+    depth, is_last, tried, least = n_points // length, k == len(windows.values), 0, np.inf
+    for start in range(n_points):
+        if windows.excess[k - 1, start] < least:
+            least = windows.excess[k - 1, start]
+    for start in range(n_points):
+        a, b, so_far = (
+            windows.used[0, k - 1, start],
+            windows.used[1, k - 1, start],
+            windows.excess[k - 1, start],
+        )
+        if a < 0 or so_far > least + margin:
+            continue
+        sum0, sum1, share = before[0, start], before[1, start], before[2, start]
+        for row in range(length):
+            size = windows.corners[k] + row - length // 2 - a - b
+            first, last = 0, depth - 1
+            if not is_last:
+                # the number of ones with the value nearest to v, and one more or less
+                near = int(b + v * size + 0.5) - lowest[k, row]
+                if near > 1:
+                    first = near - 1
+                if near + 1 < last:
+                    last = near + 1
+            for end in range(row * depth + first, row * depth + last + 1):
+                # where no corner may be, the ones are fewer than any
+                s = ones[end] - b
+                if s < 0 or s > size:
+                    continue
+                tried += 1
+                total = so_far - (now[2, end] - share)
+                if size > 0:
+                    value = s / size
+                    g = count_up_to(tables.values, value)
+                    total += transport(
+                        counts[0, g], forecasts[0, g], a, a + size - s, sum0, now[0, end], value
+                    )
+                    if total >= excess[end]:
+                        continue
+                    total += transport(counts[1, g], forecasts[1, g], b, b + s, sum1, now[1, end], value)
+                if total < excess[end]:
+                    excess[end] = total
+                    came_from[end] = start
+    return tried
 
 
 @uncounted
 def transport(
-    side: OutcomeTable, start: int, end: int, sum_start: float, sum_end: float, value: float, place: int
+    below: float, sum_below: float, start: int, end: int, sum_start: float, sum_end: float, value: float
 ) -> float:
     """Sum of |forecast - value| over the rounds start..end-1 of one outcome.
 
-    `place` forecast values are at most `value`; sum_* sum that many smallest forecasts.
+    `below` of all forecasts are at most `value`; sum_* sum that many smallest forecasts.
     """
-    below, sum_below = side[1][place], side[2][place]
     if below <= start:
         return (sum_end - sum_start) - value * (end - start)
     if below >= end:
         return value * (end - start) - (sum_end - sum_start)
     return value * (2 * below - start - end) - (2.0 * sum_below - sum_start - sum_end)
-
-
-@uncounted
-def look_up_window(zeros: OutcomeTable, ones: OutcomeTable, window: CornerWindow, fixed: bool) -> None:
-    """Fill in which points of a window exist, their sums of first zeros and ones, and share of the bound."""
-    inside, sums = window.inside, window.sums
-    n0, n1, length, depth = zeros[1][-1], ones[1][-1], inside.shape[0], inside.shape[1]
-    reach, across = length // 2, depth // 2
-    for i in range(length):
-        for j in range(depth):
-            b = window.lowest[i] + j
-            a = window.corner + i - reach - b
-            fixed_elsewhere = fixed and (i != reach or j != across)
-            inside[i, j] = 0 <= a <= n0 and 0 <= b <= n1 and not fixed_elsewhere
-            if inside[i, j]:
-                sum0, lift0 = first_rounds(zeros, a)
-                sum1, lift1 = first_rounds(ones, b)
-                sums[0, i, j], sums[1, i, j], sums[2, i, j] = sum0, sum1, lift0 + lift1
-
-
-@uncounted
-def try_level_sets(
-    zeros: OutcomeTable,
-    ones: OutcomeTable,
-    old: CornerWindow,
-    new: CornerWindow,
-    v: float,
-    is_last: bool,
-    margin: float,
-    came_from: Any,
-) -> int:
-    """Extend the paths that end in a window to the next one, and say how many level sets were tried.
-
-    Level sets have values near v.
-    """
-    length, depth = old.excess.shape
-    reach, tried, least = length // 2, 0, np.inf
-    for i in range(length):
-        for j in range(depth):
-            if old.excess[i, j] < least:
-                least = old.excess[i, j]
-    for i in range(length):
-        for j in range(depth):
-            if not old.inside[i, j] or old.excess[i, j] > least + margin:
-                continue
-            n, b = old.corner + i - reach, old.lowest[i] + j
-            a = n - b
-            for i2 in range(length):
-                size = new.corner + i2 - reach - n
-                if size < 0:
-                    continue
-                # the number of ones with the value nearest to v, and one more or less; any for the last
-                # corner
-                j_near = int(np.floor(b + v * size + 0.5)) - new.lowest[i2]
-                j_first, j_last = j_near - 1, j_near + 1
-                if is_last or j_first < 0:
-                    j_first = 0
-                if is_last or j_last >= depth:
-                    j_last = depth - 1
-                for j2 in range(j_first, j_last + 1):
-                    s = new.lowest[i2] + j2 - b
-                    if not new.inside[i2, j2] or s < 0 or s > size:
-                        continue
-                    tried += 1
-                    total = old.excess[i, j] - (new.sums[2, i2, j2] - old.sums[2, i, j])
-                    if size > 0:
-                        value = s / size
-                        g = count_up_to(zeros[0], value)
-                        end = a + size - s
-                        total += transport(zeros, a, end, old.sums[0, i, j], new.sums[0, i2, j2], value, g)
-                        if total >= new.excess[i2, j2]:
-                            continue
-                        end = b + s
-                        total += transport(ones, b, end, old.sums[1, i, j], new.sums[1, i2, j2], value, g)
-                    if total < new.excess[i2, j2]:
-                        new.excess[i2, j2] = total
-                        came_from[i2, j2] = i * depth + j
-    return tried
-
-
-def search_windows(
-    zeros: OutcomeTable,
-    ones: OutcomeTable,
-    corners: Ints,
-    level_values: Floats,
-    lowest: Ints,
-    margin: float,
-    most: int,
-) -> tuple[Ints, int]:
-    """Cheapest path with one corner in each window, (L+1, 2) of (rounds, ones), and the level sets tried.
-
-    Window k, k = 0..L, holds the points of corners[k] + i - reach rounds and lowest[k, i] + j ones, i in
-    0..2 reach, j in 0..2 across; the first and last corner are fixed. The path is -1 throughout if there is
-    none or more than `most` level sets would be tried.
-    """
-    n_levels, length, depth = len(level_values), lowest.shape[1], 2 * ACROSS + 1
-    # made outside of kernels, since numba compiles the making of arrays slowly
-    excess = np.full((n_levels + 1, length, depth), np.inf)
-    came_from = np.full((n_levels + 1, length, depth), -1, np.int32)
-    # the arrays of two windows, which are used in turns
-    sums, inside = np.zeros((2, 3, length, depth)), np.zeros((2, length, depth), np.bool_)
-    path = np.full((n_levels + 1, 2), -1)
-    room = excess, came_from, sums, inside
-    return path, fill_path(zeros, ones, corners, level_values, lowest, margin, most, room, path)
-
-
-@compiled
-def fill_path(
-    zeros: OutcomeTable,
-    ones: OutcomeTable,
-    corners: Ints,
-    level_values: Floats,
-    lowest: Ints,
-    margin: float,
-    most: int,
-    room: Any,
-    path: Ints,
-) -> int:
-    """Fill in the path of `search_windows`, and say how many level sets were tried; `room` is to work in."""
-    excess, came_from, sums, inside = room
-    n_levels, length, depth = len(level_values), lowest.shape[1], excess.shape[2]
-    i, j, tried = length // 2, depth // 2, 0
-    old = CornerWindow(corners[0], lowest[0], inside[0], sums[0], excess[0])
-    look_up_window(zeros, ones, old, True)
-    excess[0, i, j] = 0.0
-    for k in range(1, n_levels + 1):
-        new, is_last = (
-            CornerWindow(corners[k], lowest[k], inside[k % 2], sums[k % 2], excess[k]),
-            k == n_levels,
-        )
-        look_up_window(zeros, ones, new, is_last)
-        value = level_values[k - 1]
-        tried += try_level_sets(zeros, ones, old, new, value, is_last, margin, came_from[k])
-        if tried > most:
-            break
-        old = new
-    if excess[n_levels, i, j] == np.inf:
-        return tried
-    for k in range(n_levels, -1, -1):
-        path[k, 0], path[k, 1] = corners[k] + i - length // 2, lowest[k, i] + j
-        if k > 0:
-            i, j = came_from[k, i, j] // depth, came_from[k, i, j] % depth
-    return tried
 
 
 MARGINS = (1.0, 10.0, np.inf)
@@ -351,8 +339,8 @@ def _pass(tables: SearchTables, curve: Curve, reach: int, work_limit: float) -> 
         if work > work_limit:
             break
         most = int(min(work_limit - work, 2**62))
-        path, tried = search_windows(*tables[1:], curve.rounds, values, lowest, margin, most)
+        path, tried = search_windows(tables.outcomes, curve.rounds, values, lowest, margin, most)
         work += tried
-        if path[-1, 0] >= 0:
+        if path is not None:
             return path, work
     return None, work
