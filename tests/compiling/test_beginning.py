@@ -221,7 +221,7 @@ ENGINE = replace(CONFIG, default=KeyConfig(window=12, alarm=0.2))
 @settings(max_examples=examples(3), deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 60), shares)
 def test_an_engine(switch, seed, most, at):
-    lines = lines_of(script(seed, 60, keys=10))
+    lines = lines_of(script(seed, 120, keys=12))
 
     def game():
         with Engine(config=ENGINE, hot_keys=3, states_behind=40) as engine:
