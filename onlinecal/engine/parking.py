@@ -27,8 +27,8 @@ from msgspec import Struct, field
 
 from onlinecal.engine.events import Rejected
 
-MOST_PARKED_BYTES = 1 << 26
-"""So long the values of all parked outcomes may be as JSON, in characters: a soft label may have a thousand
+MOST_PARKED_LENGTH = 1 << 26
+"""So many characters the values of all parked outcomes may have as JSON: a soft label may have a thousand
 classes. It says what is parked from now on, so it may change at any time, as `park` may."""
 
 REASONS = "waited", "invalid", "expired"
@@ -118,7 +118,7 @@ class Parking:
         # the oldest is found at once, however many before it are gone
         self.waiting = OrderedDict((outcome.id, outcome) for outcome in waiting)
         self.dropped: list[Rejected] = []
-        self._bytes = sum(len(outcome.value) for outcome in self.waiting.values())
+        self._length = sum(len(outcome.value) for outcome in self.waiting.values())
         self.forget_changes()
 
     def forget_changes(self) -> None:
@@ -131,8 +131,9 @@ class Parking:
         """Why no further outcome with that value, JSON, can be parked; "" if it can."""
         if len(self.waiting) >= self.most:
             return f"{len(self.waiting)} outcomes are parked, as many as park allows"
-        if self._bytes + len(value) > MOST_PARKED_BYTES:
-            return f"the values of parked outcomes take {self._bytes} bytes, and may take {MOST_PARKED_BYTES}"
+        if self._length + len(value) > MOST_PARKED_LENGTH:
+            most = MOST_PARKED_LENGTH
+            return f"the values of parked outcomes have {self._length} characters, and may have {most}"
         return ""
 
     def add(self, id: str, key: str, value: str, time: float | None, number: int) -> None:
@@ -140,7 +141,7 @@ class Parking:
         outcome = ParkedOutcome(self.counts.parked + 1, id, key, value, time, number)
         self.waiting[id] = self.added[outcome.number] = outcome
         self.counts.waiting += 1
-        self._bytes += len(value)
+        self._length += len(value)
         self.has_changed = True
 
     def settle(self, id: str) -> None:
@@ -169,5 +170,5 @@ class Parking:
         if self.added.pop(outcome.number, None) is None:
             self.released.append(outcome.number)
         self.counts.waiting -= 1
-        self._bytes -= len(outcome.value)
+        self._length -= len(outcome.value)
         self.has_changed = True

@@ -174,13 +174,13 @@ def test_as_many_outcomes_wait_as_may_wait_for_events(folder):
 
 
 def test_long_soft_labels_are_parked_as_long_as_there_is_room(monkeypatch):
-    monkeypatch.setattr(parking, "MOST_PARKED_BYTES", 100)
+    monkeypatch.setattr(parking, "MOST_PARKED_LENGTH", 100)
     config = EngineConfig(KeyConfig(kind="simplex"), park=1000)
     soft = {f"label {number}": 0.25 for number in range(4)}
     with Engine(config=config) as engine:
         answers = engine.handle([Outcome("a", soft), Outcome("b", soft), Outcome("c", "sun")])
         assert [kind_of(answer) for answer in answers] == ["Parked", "full", "Parked"]
-        assert "take 61 bytes, and may take 100" in answers[1].detail
+        assert "have 61 characters, and may have 100" in answers[1].detail
         # the room is free again
         answers = engine.handle([Query("a", "k"), Outcome("b", soft)])
         assert kind_of(answers[1]) == "Parked"

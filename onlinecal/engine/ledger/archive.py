@@ -197,6 +197,8 @@ def archive_ledger(
         before = check_finite(before, "before")
     source, target = Path(path), Path(into)
     check_target(target, source, force=True)
+    with closing(Ledger(source, read_only=True)) as ledger:
+        refuse_archive(ledger)
     # of a call that was killed when the archive already had its name, another name may be left
     clear_away(target)
     if not os.path.lexists(target) and not _write(source, target, keep, before, progress):
@@ -206,7 +208,6 @@ def archive_ledger(
 
 def _write(source: Path, target: Path, keep: int | None, before: float | None, progress: Progress) -> bool:
     with closing(Ledger(source, read_only=True)) as ledger, ledger.transaction("DEFERRED"):
-        refuse_archive(ledger)
         upto = last_to_move(ledger, keep, before)
         if upto <= ledger.checkpoint():
             return False

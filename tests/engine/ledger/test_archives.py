@@ -145,11 +145,11 @@ def test_a_ledger_that_is_archived_again_and_again_stays_small(folder):
 def test_who_names_an_archive_for_the_ledger_leaves_it_as_it_was(moved, folder):
     path, archives = moved
     before = [one.read_bytes() for one in archives]
-    for call in (lambda: Engine(archives[0]), lambda: archive_ledger(archives[0], archives[1], keep=0)):
-        with pytest.raises(LedgerError, match="this is an archive, which is only read"):
-            call()
-    with pytest.raises(ValueError, match="this is an archive, which is only read"):
-        archive_ledger(archives[0], folder / "new.archive", keep=0)
+    with pytest.raises(LedgerError, match="this is an archive, which is only read"):
+        Engine(archives[0])
+    for into in (archives[1], folder / "new.archive"):
+        with pytest.raises(ValueError, match=r"only read: name the ledger itself$"):
+            archive_ledger(archives[0], into, keep=0)
     assert [one.read_bytes() for one in archives] == before
     assert check_ledger(path, archives=archives).problems == []
 
