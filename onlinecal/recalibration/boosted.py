@@ -211,8 +211,9 @@ class BoostedRecalibrator(BaseEstimator):
     ) -> BoostedRecalibrator:
         """A recalibrator that plays regression-multicalibrate, level set by level set, as the paper has it.
 
-        Nothing is fitted before. `regressor`, `alpha`, `bound` and further `parameters` are those of the
-        class, and may set anything otherwise. They are checked by `fit`, which has to follow.
+        No smooth map is fitted first (`start="none"`), and a step works on level sets. `regressor`, `alpha`,
+        `bound` and further `parameters` are those of the class, and may set anything otherwise. They are
+        checked by `fit`, which has to follow.
         """
         return cls(
             regressor, alpha=alpha, bound=bound, **{"step": "level sets", "start": "none", **parameters}

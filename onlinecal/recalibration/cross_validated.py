@@ -216,7 +216,8 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     recalibrator
         LpRecalibrator, DecisionRecalibrator, TemperatureScaling or another one with `fit(X, y)` and
         `predict_proba(X)`; its parameter `classes` is set. None: AveragedCalibration(), the average of
-        temperature scaling, vector scaling and isotonic regression.
+        temperature scaling, vector scaling and isotonic regression; with ensemble=False, unless the
+        classifier is frozen, its `cv` is 0, which gives them equal shares.
     cv
         A number of folds, a splitter, or an iterable of (train, test) row numbers, which need not cover all
         rows. With a number, folds have equal shares of every class and rows keep their order; there are no

@@ -24,7 +24,7 @@ from river.utils.dataframe import into_frame, to_native_series
 
 from onlinecal.forecasters.simplex.input import plain
 from onlinecal.tables.frames import like
-from onlinecal.wrappers.labels import Label, Labels
+from onlinecal.wrappers.labels import Label, Labels, refuse_weight
 
 Row = dict[Any, Any]
 
@@ -73,9 +73,9 @@ class BatchClassifier(base.MiniBatchClassifier):
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
         """Do for each row, in their order, what `learn_one` does: settle its forecast, if any, and learn.
 
-        The wrapped model learns the batch by its own `learn_many`, then the rows are settled one after the
-        other, each as a late label is; if it has none (or X is of polars), it learns each row as that is
-        settled.
+        The wrapped model is asked about the rows that it must be asked about, and learns the batch by its own
+        `learn_many`. Then the rows are settled one after the other, each as a late label is. A model without
+        one learns each row as that is settled, and so it does with X of polars. Keywords are for the model.
 
         Parameters
         ----------
@@ -87,12 +87,13 @@ class BatchClassifier(base.MiniBatchClassifier):
         Raises
         ------
         ValueError
-            X is no such table, or y holds another number of labels or something that is no label. Nothing has
-            been learnt then.
+            X is no such table, y holds another number of labels or something that is no label, or there is a
+            weight w. Nothing has been learnt then.
         """
         self._learn_batch(check_frame(X), y, **kwargs)
 
     def _learn_batch(self, X: Any, y: Any, **kwargs: Any) -> None:
+        refuse_weight(kwargs)
         rows = rows_of(X)
         labels = [plain(label) for label in y] if hasattr(y, "__len__") and not isinstance(y, str) else [y]
         if len(labels) != len(rows):

@@ -316,8 +316,9 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
     def guarantee(self) -> float:
         """What the certificate cannot exceed, whatever the labels: a sum over the settled rounds.
 
-        "classwise" and "top-label" move their forecasts to make an answer; by how much they have moved them
-        so far is included.
+        Where a forecaster of two outcomes has a `horizon` that is still to come, it is the bound at the
+        horizon. "classwise" and "top-label" move their forecasts to make an answer; by how much they have
+        moved them so far is included.
         """
         return in_turn(part.guarantee for part in self._plan.parts())
 

@@ -358,7 +358,7 @@ def _shares(rates: Any, name: str, classes: Sequence[Hashable]) -> Floats:
         raise ValueError(f"{name} must have a share of each class, got none of {missing[0]!r}")
     shares = np.array([check_open_unit(rates[label], f"{name} of {label!r}") for label in classes])
     if abs(shares.sum() - 1.0) > ROW_TOLERANCE:
-        raise ValueError(f"{name} must have shares with sum 1, got {shares.sum():g}")
+        raise ValueError(f"{name} must have shares with sum 1, got {float(shares.sum())!r}")
     return shares / shares.sum()
 
 

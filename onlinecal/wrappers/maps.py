@@ -264,10 +264,11 @@ class Refitted(ClassifierWrapper, Generic[R]):
         self._next_fit = first_fit
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Let the model learn the label `y` of `x`, and keep its earlier answer with the label.
+        """Ask the model about `x`, let it learn the label `y`, and keep that answer with the label.
 
-        The recalibrator is fitted anew if enough labels have come since the last fit. Raises ValueError, and
-        learns nothing, for a y that is no label, as a share or a soft label is none, and for a weight w.
+        What was forecast for `x` before is not looked at. The recalibrator is fitted anew if enough labels
+        have come since the last fit. Raises ValueError, and learns nothing, for a y that is no label, as a
+        share or a soft label is none, and for a weight w.
         """
         refuse_weight(kwargs)
         new = self._labels.read_label(y)

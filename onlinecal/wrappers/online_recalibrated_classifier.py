@@ -181,10 +181,10 @@ class OnlineRecalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEsti
     def _checked(self, X: Any, y: Any, fit_params: Mapping[str, Any]) -> tuple[Any, LabelArray]:
         """Features and labels of as many rows; ValueError for bad ones, and for a bad estimator."""
         for name in fit_params:
-            raise ValueError(
-                f"{name} must be left out: the map of the probabilities counts each row as one outcome. "
-                "Leave rows out, or repeat them"
-            )
+            why = "rows are learnt by X and y alone, and classes are named in partial_fit"
+            if name == "sample_weight":
+                why = "the map counts each row as one outcome. Leave rows out, or repeat them"
+            raise ValueError(f"{name} must be left out: {why}")
         name = type(self.estimator).__name__
         learns = all(hasattr(self.estimator, method) for method in ("partial_fit", "predict_proba"))
         # a frozen one passes every method on, and its clone is itself

@@ -92,8 +92,9 @@ class RecalibratedStream(Growing):
         with "classwise" a sum over classes of the distance of each, with "simplex" over classes of the
         distance of all together, with "top-label" of the greatest probability of each row.
     guarantee
-        What the last certificate cannot exceed, whatever the outcomes; summed as it is. How far "classwise"
-        and "top-label" moved their forecasts to make rows with sum 1 is in it as it was.
+        What the last certificate cannot exceed, whatever the outcomes; summed as it is. With a `horizon` that
+        is still to come, of two outcomes, it is the bound at the horizon. How far "classwise" and "top-label"
+        moved their forecasts to make rows with sum 1 is in it as it was.
 
     Examples
     --------
@@ -307,9 +308,14 @@ def recalibrate_stream(
     kind = chosen(strategy, k, lambda name: KINDS[name](settings), None, horizon)
     warn_if_empty(KINDS[kind](settings), k, horizon)
     if classes.is_column and kind != Binary.name:
-        raise ValueError(f"strategy {strategy!r} is for probabilities of shape (T, k), got a column of them")
+        raise ValueError(
+            f"strategy {strategy!r} is for probabilities of shape (T, k), got a column of them: "
+            "use 'auto', or give each class a column"
+        )
     if kind == Binary.name and k > 2:
-        raise ValueError(f"strategy {strategy!r} is for two classes, got a table of {k}")
+        raise ValueError(
+            f"strategy {strategy!r} is for two classes, got probabilities of {k}: use 'auto', or another one"
+        )
     weights = None if prior is None else prior_weights(prior, classes.names).tolist()
     how = Recalibration(classes, silence, kind, slack, horizon, weights)
     result = _made(how, rows, _play(how, rows), probabilities)

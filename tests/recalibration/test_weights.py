@@ -140,7 +140,7 @@ def test_weights_repeats_and_rows_left_out_agree(model, fit, values):
         assert found[2] == pytest.approx(found[0], abs=1e-4)
 
 
-@pytest.mark.parametrize(("model", "fit"), params(are_others_slow=False))
+@pytest.mark.parametrize(("model", "fit"), list(params(are_others_slow=False)))
 def test_copies_of_calibrated_rows_tear_nothing_apart(model, fit):
     """Folds that see what they are tested on find every label's noise in it worth learning."""
     if fit is of_classifier:

@@ -117,3 +117,12 @@ def test_bad_batches_are_refused_before_anything_is_learnt(build, given, message
     with pytest.raises(ValueError, match=message):
         model.learn_many(*given)
     assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("build", [CalibratedClassifier, LpCalibratedClassifier, PlattScaling])
+def test_a_weight_of_a_batch_is_refused_before_the_model_learns(build):
+    model = build(linear_model.LogisticRegression())
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=r"w must be left out, got 2\.0"):
+        model.learn_many(X, Y, w=2.0)
+    assert pickle.dumps(model) == before

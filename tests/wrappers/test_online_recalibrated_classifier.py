@@ -160,6 +160,8 @@ def test_weights_and_missing_classes_are_refused_and_a_single_batch_is_told():
     for learn in (model.fit, model.partial_fit):
         with pytest.raises(ValueError, match=r"sample_weight must be left out: .* counts each row as one"):
             learn(WINE, KINDS, sample_weight=np.ones(len(WINE)))
+    with pytest.raises(ValueError, match="classes must be left out: rows are learnt by X and y alone"):
+        model.fit(WINE, KINDS, classes=[0, 1, 2])
     with pytest.raises(ValueError, match="classes must be given at the first call"):
         model.partial_fit(WINE, KINDS)
     with pytest.raises(ValueError, match="batch_size must be a whole number of at least 1, got 0"):

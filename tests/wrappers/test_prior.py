@@ -44,6 +44,7 @@ def test_impossible_answers_stay_what_they_are():
         ({0.5, 0.1}, "prior must be a pair, .* as .0.5, 0.01., got {"),
         ((0.5, 1.0), r"prior\[1\] must be a number between 0 and 1, got 1.0"),
         (({0: 0.5, 1: 0.6}, 0.1), r"prior\[0\] must have shares with sum 1, got 1.1"),
+        (({0: 0.5, 1: 0.500004}, 0.1), r"prior\[0\] must have shares with sum 1, got 1.000004"),
         (({0: 0.5}, 0.1), r"prior\[0\] must have a share of each class, got none of 1"),
         (({0: 0.5, 2: 0.5}, 0.1), r"prior\[0\] must be one of the classes \[0, 1\], got 2"),
         (([0.5, 0.5], 0.1), r"prior\[0\] must be a dict with the share of each class, or the share"),

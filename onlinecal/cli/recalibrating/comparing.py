@@ -368,7 +368,10 @@ def compare(asked: Request) -> RecalibrationReport:
     recommended, why = advice(scores, purposes, n_tested)
     chosen = asked.choose or recommended
     if chosen not in trials:
-        raise ValueError(f"--choose {chosen!r}: {left_out[chosen]}")
+        raise ValueError(
+            f"--choose {chosen!r} has not been tried ({left_out[chosen]}): "
+            "run it again, or choose another method"
+        )
     warned = trials[chosen].warnings
     if split.together is not None:
         units = min(drawn_units(len(test), split.together[test]) for _, test in split.folds)

@@ -265,7 +265,7 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
         (start, before),
     )
     if not timed and last > start:
-        raise ValueError(f"before={before!r} needs events with times, but none has one: use keep")
+        raise ValueError("before needs events with times, and no event has one: use keep")
     return last if first is None else first - 1
 
 

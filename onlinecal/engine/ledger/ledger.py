@@ -479,7 +479,10 @@ class Ledger:
         self.check_in_place()
         with self.ledger_errors(), self.transaction():
             if self.last_numbers() != after:
-                raise ValueError("another process has written to this ledger; nothing of this batch was kept")
+                raise ValueError(
+                    "another process has written to this ledger; nothing of this batch was kept. Stop that "
+                    "process, open the ledger anew, and send the batch again"
+                )
             if released:
                 # an id may be parked anew
                 gone = [(number,) for number in released]

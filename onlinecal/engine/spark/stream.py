@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
+from onlinecal.engine.ledger.file import REPAIR_ADVICE
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import config_of
 from onlinecal.engine.spark.rows import (
@@ -210,7 +211,7 @@ def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
             with ledger.content_errors():
                 if len(snapshots) < len(some):
                     lost = set(some).difference(snapshot.name for snapshot in snapshots)
-                    raise ValueError(f"{min(lost)!r} cannot be the name of a key")
+                    raise ValueError(f"{min(lost)!r} cannot be the name of a key. {REPAIR_ADVICE}")
                 book.load(snapshots)
             records = ledger.recall(book.open)
             for snapshot in snapshots:

@@ -361,6 +361,8 @@ class GroupRecalibrator(BaseEstimator):
         -----
         LabelWarning
             If y is always the same, or X is on the wrong side of 1/2 more often than by chance.
+        SampleSizeWarning
+            If there are fewer than two different rows for each fold, or several weights have a sum below 2.
         """
         check_same_index(X, groups, "X and groups")
         forecasts, outcomes = event_rows(X, y)

@@ -267,7 +267,7 @@ def test_what_is_older_than_a_time_and_what_cannot_be_asked(ledger, folder):
     given = ["--ledger", ledger, "--into", folder / "b", "--before", "inf"]
     assert_refused(command(folder, "stream", "archive", *given), "--before", "inf")
     feed(folder / "timeless.db", [b'{"type": "query", "id": "a", "key": "plain/0"}'])
-    with pytest.raises(ValueError, match="needs events with times, but none has one"):
+    with pytest.raises(ValueError, match="needs events with times, and no event has one"):
         archive_ledger(folder / "timeless.db", folder / "b", before=0.0)
 
 
