@@ -33,10 +33,11 @@ START_WORK = 0.005
 some points are on the way to the end, and these are quick to look at."""
 
 
-def exact_levels(counts: Counts, steps: Ints | None = None) -> Levels:
+def exact_levels(counts: Counts, steps: Ints | None = None, most: float = math.inf) -> Levels:
     """Level sets of a nearest perfectly calibrated sequence.
 
     steps (N, 2): rows of `primitive_steps` that the path may use; None: all, and time grows like n0^2 n1^2.
+    most: what a nearest sequence costs at most, up to rounding; points that cost more are passed over.
     """
     rounds = counts.expanded()
     sides = (rounds[0], prefix(rounds[0])), (rounds[1], prefix(rounds[1]))
@@ -44,7 +45,7 @@ def exact_levels(counts: Counts, steps: Ints | None = None) -> Levels:
     if steps is None:
         steps = primitive_steps(n_zeros, n_ones)
     values = steps[:, 1] / steps.sum(axis=1)
-    costs = path_costs(sides, steps)
+    costs = path_costs(sides, steps, most)
 
     def last_step(a: int, b: int) -> Ints:
         # paths are convex: none is steeper before its last step
@@ -92,16 +93,22 @@ def fill_costs(sums: Floats, value: float, below: int, out: Floats) -> None:
 
 
 @compiled
-def path_costs(sides: tuple[SortedRounds, SortedRounds], steps: Ints) -> Floats:
+def path_costs(sides: tuple[SortedRounds, SortedRounds], steps: Ints, most: float) -> Floats:
     """Cost of the cheapest path to each lattice point that a path to the end can use, (n0+1, n1+1).
 
-    steps (N, 2) int64 as from `primitive_steps`. Costs are infinite where no such path was needed.
+    steps (N, 2) int64 as from `primitive_steps`. Costs are infinite where no such path was needed, and those
+    above `most` may be too large.
     """
     (zeros, zero_sums), (ones, one_sums) = sides
     n0, n1, below0, below1 = len(zeros), len(ones), 0, 0
     zero_costs, one_costs, step_costs = np.empty(n0 + 1), np.empty(n1 + 1), np.empty(n1 + 1)
     costs = np.full((n0 + 1, n1 + 1), np.inf)
     costs[0, 0] = 0.0
+    # what the rest of a path costs is at least the size of the sum of these, as the sums of values must agree
+    zeros_left, ones_left = zero_sums[n0] - zero_sums, one_sums[n1] - one_sums - (n1 - np.arange(n1 + 1))
+    # in row a only points left[a] .. right[a] may be on a path that costs at most `most`
+    left, right = np.full(n0 + 1, n1 + 1), np.full(n0 + 1, -1)
+    left[0] = right[0] = 0
     for k in range(len(steps)):
         r, s = steps[k, 0], steps[k, 1]
         value = s / (r + s)
@@ -123,10 +130,19 @@ def path_costs(sides: tuple[SortedRounds, SortedRounds], steps: Ints) -> Floats:
         if s > 0:
             first = max(0, n0 - n1 * r // s)
         for a in range(first, n0 - r + 1):
-            top = min(n1 - s, a * s // r, (n1 * r - (n0 - a) * s) // r)
-            zero_cost, here, there = zero_costs[a + r] - zero_costs[a], costs[a], costs[a + r, s:]
+            here, start, end = costs[a], left[a], right[a]
+            while start <= end and here[start] + abs(zeros_left[a] + ones_left[start]) > most:
+                start += 1
+            while end > start and here[end] + abs(zeros_left[a] + ones_left[end]) > most:
+                end -= 1
+            left[a], right[a] = start, end
+            end = min(end, n1 - s, a * s // r, (n1 * r - (n0 - a) * s) // r)
+            if start > end:
+                continue
+            left[a + r], right[a + r] = min(left[a + r], start + s), max(right[a + r], end + s)
+            zero_cost, there = zero_costs[a + r] - zero_costs[a], costs[a + r, s:]
             # there is no branch, and the step is not noted, so that the processor takes four points at a time
-            for b in range(top + 1):
+            for b in range(start, end + 1):
                 reached = here[b] + (zero_cost + step_costs[b])
                 there[b] = reached if reached < there[b] else there[b]
     return costs

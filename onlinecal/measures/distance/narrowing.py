@@ -243,7 +243,8 @@ class Narrowing:
 
     def _take_lattice(self, limits: Ints) -> None:
         """Find a nearest calibrated sequence in the plain lattice."""
-        self._settle(exact_levels(self.counts, steps_within(self.counts, limits)))
+        most = self.upper + rounding_noise(self.counts.n_rounds)
+        self._settle(exact_levels(self.counts, steps_within(self.counts, limits), most))
 
     def _settle(self, levels: Levels) -> None:
         """Take a nearest calibrated sequence."""

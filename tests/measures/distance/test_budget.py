@@ -141,6 +141,15 @@ def test_a_search_finds_the_distance_exactly_when_it_is_below_the_cutoff(history
         assert distance_to(counts, search.levels) == pytest.approx(distance, abs=1e-9)
 
 
+@settings(max_examples=examples(60), deadline=None)
+@given(histories(40), st.sampled_from([1e-12, 0.01, 1.0]))
+def test_points_that_cost_more_than_the_distance_are_not_needed(history, spare):
+    counts, _ = counted(*history)
+    levels = exact_levels(counts)
+    pruned = exact_levels(counts, most=distance_to(counts, levels) + spare)
+    assert (pruned.zeros.tolist(), pruned.ones.tolist()) == (levels.zeros.tolist(), levels.ones.tolist())
+
+
 @pytest.mark.parametrize("seed", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in (1, 2, 3))])
 def test_pruned_and_plain_lattice_agree_and_no_effort_makes_a_bracket_wrong(seed):
     """On histories too long for brute force."""
