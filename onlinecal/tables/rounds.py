@@ -271,7 +271,10 @@ def group_numbers(rounds: Rounds, name: str) -> NDArray[np.int64]:
     column = rounds.frame[name]
     missing = column.is_null() | (column.is_nan() if column.dtype.is_float() else column.is_null())
     if missing.any():
-        raise ValueError(f"{rounds.name}: column {name!r} has no value at row {missing.arg_true()[0]}")
+        raise ValueError(
+            f"{rounds.name}: column {name!r} has no value at row {missing.arg_true()[0]}, counted from 0; "
+            "rows are taken together by it, so fill it in or leave the row out"
+        )
     return column.rank("dense").to_numpy().astype("int64") - 1
 
 

@@ -248,7 +248,7 @@ def small_distance(forecasts: Floats, outcomes: NDArray[np.uint8], steps: Lattic
     zeros, ones = with_sums(forecasts[outcomes == 0]), with_sums(forecasts[outcomes == 1])
     n0, n1 = len(zeros[0]), len(ones[0])
     rows = steps.rows[steps.begins[n0, n1] : steps.ends[n0, n1]]
-    return float(path_costs((zeros, ones), rows)[n0, n1])
+    return float(path_costs((zeros, ones), rows, np.inf)[n0, n1])
 
 
 @kernel_part

@@ -276,7 +276,7 @@ OF_TABLES = [
     ({"outcomes": np.full((3, 2), 0.5)}, r"outcomes must be .*\(3, 2\)"),
     ({"probabilities": pl.DataFrame({"1": [1.0] * 3, "2": [0.0] * 3})}, "classes .*, got 0 at row 0"),
     ({"strategy": "all"}, "strategy must be one of"),
-    ({"probabilities": np.full((3, 4), 0.25), "strategy": "binary"}, "two classes, got a table of 4"),
+    ({"probabilities": np.full((3, 4), 0.25), "strategy": "binary"}, "two classes, got probabilities of 4"),
     ({"probabilities": [0.5] * 3, "strategy": "classwise"}, r"shape \(T, k\), got a column"),
 ]
 

@@ -105,7 +105,7 @@ def write(data: bytes) -> bool:
         unread()
         raise OSError(
             f"the answers cannot be written: {error.strerror}. Their events are in the ledger: make room, "
-            "and start without --resume"
+            "and give the same input again, without --resume"
         ) from error
     return True
 

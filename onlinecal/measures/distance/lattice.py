@@ -104,8 +104,6 @@ def path_costs(sides: tuple[SortedRounds, SortedRounds], steps: Ints, most: floa
     zero_costs, one_costs, step_costs = np.empty(n0 + 1), np.empty(n1 + 1), np.empty(n1 + 1)
     costs = np.full((n0 + 1, n1 + 1), np.inf)
     costs[0, 0] = 0.0
-    # what the rest of a path costs is at least the size of the sum of these, as the sums of values must agree
-    zeros_left, ones_left = zero_sums[n0] - zero_sums, one_sums[n1] - one_sums - (n1 - np.arange(n1 + 1))
     # in row a only points left[a] .. right[a] may be on a path that costs at most `most`
     left, right = np.full(n0 + 1, n1 + 1), np.full(n0 + 1, -1)
     left[0] = right[0] = 0
@@ -130,16 +128,19 @@ def path_costs(sides: tuple[SortedRounds, SortedRounds], steps: Ints, most: floa
         if s > 0:
             first = max(0, n0 - n1 * r // s)
         for a in range(first, n0 - r + 1):
-            here, start, end = costs[a], left[a], right[a]
-            while start <= end and here[start] + abs(zeros_left[a] + ones_left[start]) > most:
-                start += 1
-            while end > start and here[end] + abs(zeros_left[a] + ones_left[end]) > most:
-                end -= 1
-            left[a], right[a] = start, end
-            end = min(end, n1 - s, a * s // r, (n1 * r - (n0 - a) * s) // r)
-            if start > end:
-                continue
-            left[a + r], right[a + r] = min(left[a + r], start + s), max(right[a + r], end + s)
+            here, start, end = costs[a], 0, min(n1 - s, a * s // r, (n1 * r - (n0 - a) * s) // r)
+            if most < np.inf:
+                start, last = left[a], right[a]
+                # the rest of a path costs as much at least as its forecasts and its ones differ in sum
+                rest = zero_sums[n0] - zero_sums[a] + one_sums[n1] - n1
+                while start <= last and here[start] + abs(rest - one_sums[start] + start) > most:
+                    start += 1
+                while last > start and here[last] + abs(rest - one_sums[last] + last) > most:
+                    last -= 1
+                left[a], right[a], end = start, last, min(end, last)
+                if start > end:
+                    continue
+                left[a + r], right[a + r] = min(left[a + r], start + s), max(right[a + r], end + s)
             zero_cost, there = zero_costs[a + r] - zero_costs[a], costs[a + r, s:]
             # there is no branch, and the step is not noted, so that the processor takes four points at a time
             for b in range(start, end + 1):
