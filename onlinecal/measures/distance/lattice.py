@@ -23,7 +23,7 @@ import numpy as np
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
 from onlinecal.measures.counts import Counts, prefix
-from onlinecal.measures.distance.levels import Levels, count_up_to, walk_back
+from onlinecal.measures.distance.levels import Levels, count_up_to, make_levels, walk_back
 
 SortedRounds = tuple[Floats, Floats]
 """The sorted forecasts of the rounds with one outcome, (n,), and their prefix sums, (n+1,)."""
@@ -39,6 +39,8 @@ def exact_levels(counts: Counts, steps: Ints | None = None, most: float = math.i
     steps (N, 2): rows of `primitive_steps` that the path may use; None: all, and time grows like n0^2 n1^2.
     most: what a nearest sequence costs at most, up to rounding; points that cost more are passed over.
     """
+    if not counts.n_zeros or not counts.n_ones:
+        return make_levels(np.array([counts.n_zeros]), np.array([counts.n_ones]))
     rounds = counts.expanded()
     sides = (rounds[0], prefix(rounds[0])), (rounds[1], prefix(rounds[1]))
     n_zeros, n_ones = len(rounds[0]), len(rounds[1])

@@ -12,7 +12,7 @@ from onlinecal.measures import (
     smooth_calibration_error,
 )
 from onlinecal.measures.counts import count_shares, prefix_sums
-from onlinecal.measures.distance import levels, narrowing
+from onlinecal.measures.distance import lattice, levels, narrowing
 from onlinecal.measures.distance.exact import search_below
 from onlinecal.measures.distance.fractional import interior, relaxation, rounding
 from onlinecal.measures.distance.fractional.relaxation import (
@@ -139,6 +139,14 @@ def test_a_search_finds_the_distance_exactly_when_it_is_below_the_cutoff(history
         assert distance >= relaxation.lower + cutoff - 1e-9
     else:
         assert distance_to(counts, search.levels) == pytest.approx(distance, abs=1e-9)
+
+
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_rounds_of_one_outcome_are_one_level_set_at_once(outcome, monkeypatch):
+    monkeypatch.setattr(lattice, "path_costs", None)
+    p = np.random.default_rng(0).random(5000)
+    found = calibration_distance(p, np.full(5000, outcome))
+    assert found.exact == pytest.approx(np.abs(p - outcome).sum(), rel=1e-12)
 
 
 @settings(max_examples=examples(60), deadline=None)
