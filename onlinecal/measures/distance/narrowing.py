@@ -42,6 +42,7 @@ from onlinecal.measures.distance.fractional.rounding import (
 )
 from onlinecal.measures.distance.lattice import exact_levels, lattice_work, steps_within
 from onlinecal.measures.distance.levels import Levels, distance_by_sums, distance_to
+from onlinecal.measures.distance.one_way import one_way_levels
 from onlinecal.measures.distance.pooling import MAX_CUTS, pooled_levels
 from onlinecal.validation import check_number
 
@@ -151,13 +152,18 @@ def bracket(
     points = counts.n_zeros * counts.n_ones
     if plain and points <= TINY_LATTICE:
         return _nearest(counts)
+    one_way, least = one_way_levels(counts), one_way_bound(counts)
+    if one_way is not None:
+        upper = distance_to(counts, one_way)
+        if upper - least <= deduction(counts.n_rounds):
+            return Bracket(upper, upper, True, one_way)
     sums = prefix_sums(counts)
     cuts = int(min(MAX_CUTS, max(LEAST_CUTS, MAX_CUTS * math.sqrt(effort))))
     known = [*starts, pooled_levels(sums, cuts)]
     levels = known[int(np.argmin([distance_by_sums(sums, candidate) for candidate in known]))]
     upper = distance_to(counts, levels)
     # the deduction for rounding errors alone must not keep a distance from being called exact
-    if upper - one_way_bound(counts) <= deduction(counts.n_rounds):
+    if upper - least <= deduction(counts.n_rounds):
         return Bracket(upper, upper, True, levels)
     if plain and points <= SMALL_LATTICE:
         return _nearest(counts)

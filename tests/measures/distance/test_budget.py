@@ -38,6 +38,7 @@ from onlinecal.measures.distance.levels import (
     first_fractions,
     next_fraction,
 )
+from onlinecal.measures.distance.one_way import one_way_levels
 from onlinecal.measures.distance.pooling import pooled_levels
 from tests.measures.distance.reference import histories, look_ahead_run
 from tests.properties import examples
@@ -147,6 +148,31 @@ def test_rounds_of_one_outcome_are_one_level_set_at_once(outcome, monkeypatch):
     p = np.random.default_rng(0).random(5000)
     found = calibration_distance(p, np.full(5000, outcome))
     assert found.exact == pytest.approx(np.abs(p - outcome).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("too_high", [True, False])
+@pytest.mark.parametrize("n_rounds, bias", [(1000, 0.06), (20_000, 0.02)])
+def test_a_bias_that_all_forecasts_share_is_the_distance_without_a_relaxation(
+    n_rounds, bias, too_high, monkeypatch
+):
+    monkeypatch.setattr(narrowing, "relax", None)
+    rng = np.random.default_rng(2)
+    p = rng.random(n_rounds)
+    y = rng.random(n_rounds) < p - bias
+    p, y = (p, y) if too_high else (1 - p, ~y)
+    found = calibration_distance(p, y, method="bracket")
+    assert found.exact == pytest.approx(abs((p - y).sum()), rel=1e-12)
+    assert (found.witness <= p).all() if too_high else (found.witness >= p).all()
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(histories(40))
+def test_one_way_levels_move_all_rounds_one_way_or_are_not_found(history):
+    counts, _ = counted(*history)
+    found = one_way_levels(counts)
+    if found is not None:
+        assert (found.zeros.sum(), found.ones.sum()) == (counts.n_zeros, counts.n_ones)
+        assert distance_to(counts, found) == pytest.approx(one_way_bound(counts), abs=1e-12)
 
 
 @settings(max_examples=examples(60), deadline=None)
