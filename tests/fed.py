@@ -73,7 +73,7 @@ NO_ROUNDS: list[Refusal] = [
     ("update_many", ([0.5, 0.5], [0, 3]), "outcomes must be .* got 3 at row 1"),
 ]
 NO_TARGET: list[Refusal] = [
-    ("update", ({0.0: 1.5}, 0.0), "the chance of 0.0 must"),
+    ("update", ({0.0: 1.5}, 0.0), "chances must be numbers in .* got 1.5 at threshold 0.0"),
     ("update", ({0.0: 0.5}, None), "y must be"),
 ]
 NO_WATCH: list[Refusal] = [

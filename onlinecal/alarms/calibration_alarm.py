@@ -217,7 +217,8 @@ def replay(state: Floats, p: Floats, y: Floats, alpha: float) -> int:
 
 NEEDS_BOTH = (
     "an alarm needs a forecast and its outcome, but models of river give their detectors only one number, "
-    "whether a prediction was wrong; call update(p, y) yourself, as the loop in docs/alarms.md does"
+    "whether a prediction was wrong. Call update with both yourself, as the loop in docs/alarms.md does, "
+    "and leave out rounds whose outcome is missing"
 )
 
 
@@ -398,6 +399,6 @@ class CalibrationAlarm(Restored, base.DriftDetector):
         super().__setstate__(state)
         if self._state.shape != (SIZE,) or not (self._state >= 0.0).all():
             raise ValueError(
-                "the saved state of a CalibrationAlarm cannot be that of any run: it was changed; load "
-                "another copy of it"
+                "the pickle of this CalibrationAlarm is not one that this onlinecal can have written: it was "
+                "changed, or another version made it. Load another copy of it, or make a new alarm"
             )

@@ -27,6 +27,7 @@ from onlinecal.alarms.calibration_alarm import LARGEST_ACCOUNT, NEEDS_BOTH, SHIF
 from onlinecal.alarms.worth import worth_of
 from onlinecal.restoring import Restored
 from onlinecal.tables.columns import ROW_TOLERANCE
+from onlinecal.texts import shown
 from onlinecal.validation import check_finite, check_increasing, check_open_unit
 
 ODDS_FACTORS, LOGIT_POWERS = SHIFT_FACTORS.tolist(), STRETCH_POWERS.tolist()
@@ -71,20 +72,27 @@ def interval_of(chances: Mapping[float, float], y: Any) -> tuple[float, float]:
     """The two chances between which the PIT of a target lies; ValueError names what is no distribution."""
     target = check_finite(y, "y")
     if not hasattr(chances, "items"):
-        raise ValueError(f"chances must be a dict of thresholds and their chances, got {chances!r}")
-    thresholds, bounds, before = [], [], 0.0
-    for q, p in chances.items():
+        raise ValueError(
+            "chances must be a dict of thresholds and their chances, as {0.0: 0.3, 1.0: 0.8}, got "
+            f"{shown(chances)}"
+        )
+    pairs = list(chances.items())
+    if not pairs:
+        raise ValueError("chances must have at least one threshold, got {}")
+    thresholds = [q for q, _ in pairs]
+    check_increasing(thresholds, "the thresholds of chances")
+    bounds, before = [], 0.0
+    for q, p in pairs:
         if not isinstance(p, (int, float, np.number)) or not -ROW_TOLERANCE <= p <= 1.0 + ROW_TOLERANCE:
-            raise ValueError(f"the chance of {q!r} must be a number in [0, 1], got {p!r}")
+            raise ValueError(f"chances must be numbers in [0, 1], got {shown(p)} at threshold {shown(q)}")
         if p < before - ROW_TOLERANCE:
-            raise ValueError(f"chances must not decrease, got {p!r} at {q!r} after {before!r}")
+            raise ValueError(
+                f"chances must not decrease, got {p!r} at threshold {shown(q)} after {before!r}: give "
+                "for each threshold q the chance that y <= q"
+            )
         # sums of chances miss the next one, and 1, by a last digit
         before = min(max(float(p), before), 1.0)
-        thresholds.append(q)
         bounds.append(before)
-    check_increasing(thresholds, "thresholds")
-    if not thresholds:
-        raise ValueError("chances must have at least one threshold, got {}")
     place = bisect_left(thresholds, target)
     return (bounds[place - 1] if place else 0.0), (bounds[place] if place < len(bounds) else 1.0)
 

@@ -93,18 +93,18 @@ def write(name: str, data: bytes) -> None:
             folder.mkdir(0o755, exist_ok=True)
             _sweep(place)
             _write_whole(folder / (name + SUFFIX), hashlib.sha256(data).digest() + data)
-            message = f"compiled code is kept in {place}"
+            instead = f"so it is kept in {place}"
             break
         except OSError as error:
-            refusals.append(f"{place}: {error.strerror or error}")
+            refusals.append(f"{place} ({error.strerror or error})")
     else:
-        message = (
-            "compiled code cannot be kept, every process compiles anew; "
-            "NUMBA_CACHE_DIR may name a folder that can be written to"
-        )
+        instead = "so every process compiles anew, for some seconds"
     if refusals and not _told:
         # a process warns once; the warning names no line, since no line of the user's code is to blame
-        _told.append(f"{message} ({'; '.join(refusals)})")
+        _told.append(
+            f"compiled code cannot be kept in {', nor in '.join(refusals)}, {instead}. NUMBA_CACHE_DIR may "
+            "name another folder, one that is yours and that nobody else can write to"
+        )
         warnings.warn_explicit(_told[0], RuntimeWarning, "onlinecal", 0)
 
 
@@ -165,7 +165,7 @@ def _made(place: Path) -> Path:
     # a new folder has no files of others; a temporary one can be used by this user alone
     place.mkdir(0o755 if place.name == "onlinecal" else 0o700, parents=True, exist_ok=True)
     if not _is_trusted(place):
-        raise PermissionError(0, "others can write there, or it is not this user's")
+        raise PermissionError(0, "others can write there, or it is not yours")
     return place
 
 

@@ -94,15 +94,16 @@ def test_after_an_alarm_it_begins_anew_and_copies_go_on_alike():
 @pytest.mark.parametrize(
     ("chances", "y", "message"),
     [
-        ({}, 0.0, "thresholds must be a sequence of numbers, at least one, got"),
-        ([0.2, 0.5], 0.0, "chances must be a dict of thresholds and their chances, got"),
-        ({0.0: 0.5, 1.0: 0.4}, 0.0, "chances must not decrease, got 0.4 at 1.0 after 0.5"),
-        ({0.0: 0.5, 1.0: 0.499998}, 0.0, "chances must not decrease, got 0.499998 at 1.0 after 0.5"),
-        ({0.0: 0.5, 1.0: 1.000002}, 0.0, r"the chance of 1.0 must be a number in \[0, 1\], got 1.000002"),
-        ({0.0: np.nan}, 0.0, r"the chance of 0.0 must be a number in \[0, 1\], got nan"),
-        ({1.0: 0.5, 0.0: 0.6}, 0.0, "thresholds must increase, got 0.0 after 1.0"),
+        ({}, 0.0, r"chances must have at least one threshold, got \{\}"),
+        ([0.2, 0.5], 0.0, "chances must be a dict of thresholds and their chances, as .*, got"),
+        ({0.0: 0.5, 1.0: 0.4}, 0.0, "chances must not decrease, got 0.4 at threshold 1.0 after 0.5: give"),
+        ({0.0: 0.5, 1.0: 0.499998}, 0.0, "chances must not decrease, got 0.499998 at threshold 1.0 after"),
+        ({0.0: 0.5, 1.0: 1.000002}, 0.0, r"chances must be numbers in \[0, 1\], got 1.000002 at thr"),
+        ({0.0: np.nan}, 0.0, r"chances must be numbers in \[0, 1\], got nan at threshold 0.0"),
+        ({1.0: 0.5, 0.0: 0.6}, 0.0, "the thresholds of chances must increase, got 0.0 after 1.0"),
+        ({1.0: 0.6, 0.0: 0.5}, 0.0, "the thresholds of chances must increase, got 0.0 after 1.0"),
         *(
-            ({q: 0.5, 1.0: 0.6}, 0.0, "thresholds at place 0 must be a finite number, got")
+            ({q: 0.5, 1.0: 0.6}, 0.0, "the thresholds of chances at place 0 must be a finite number, got")
             for q in (np.nan, np.inf, -np.inf, True, "0", None)
         ),
         ({0.0: 0.5}, np.nan, "y must be a finite number, got nan"),
