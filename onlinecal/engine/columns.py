@@ -94,7 +94,7 @@ class Columns:
         """
         if not isinstance(event, Rejected):
             if type(event) not in _KINDS:
-                raise ValueError(f"events must be Query, Outcome, Withdraw or Rejected, got {shown(event)}")
+                raise no_event(event)
             event = checked(event)
         if isinstance(event, Rejected):
             self.kinds[i], self.refusals[i] = REFUSED, event
@@ -149,6 +149,14 @@ class Columns:
 
 def _with_nan(column: Column) -> Column:
     return [*column, nan] if isinstance(column, list) else np.append(column, nan)
+
+
+def no_event(value: Any) -> ValueError:
+    """The error for what stands among events and is none."""
+    return ValueError(
+        f"events must be Query, Outcome, Withdraw or Rejected, got {shown(value)}: decode_lines makes them "
+        "of lines of JSON"
+    )
 
 
 def empty_columns(n: int) -> Columns:

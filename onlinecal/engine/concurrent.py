@@ -27,12 +27,14 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from onlinecal.engine.columns import no_event
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, Withdraw
 from onlinecal.engine.ledger.file import LedgerError
 from onlinecal.engine.watch.key_watch import Summary
 from onlinecal.engine.watch.overview import NamedSummary, Overview, Total
+from onlinecal.texts import shown
 from onlinecal.validation import check_count
 
 MOST_IN_BATCH = 1_000
@@ -141,7 +143,9 @@ class AsyncEngine:
             )
         self._owned = not isinstance(engine, Engine)
         if not self._owned and config is not None:
-            raise ValueError("config must be left out where an Engine is given, since that has its own")
+            raise ValueError(
+                f"config must be left out where engine is an Engine, which has its own, got {shown(config)}"
+            )
         self.engine = engine if isinstance(engine, Engine) else Engine(engine, config)
         self._capacity = Capacity(most_waiting)
         self._waiting: deque[Call] = deque()
@@ -192,7 +196,7 @@ class AsyncEngine:
         events = list(events)
         for event in events:
             if type(event) not in (Query, Outcome, Withdraw, Rejected):
-                raise ValueError(f"events must be Query, Outcome, Withdraw or Rejected, got {event!r}")
+                raise no_event(event)
         with self._calling():
             answers: list[Answer] = []
             for start in range(0, len(events), self.most_in_batch):
@@ -265,7 +269,7 @@ class AsyncEngine:
     def _calling(self) -> Iterator[None]:
         """Let a caller in, unless the engine closes: then LedgerError."""
         if self._closing is not None:
-            raise LedgerError("the engine is closed: make another")
+            raise LedgerError("the engine is closed: open it anew")
         with self._counted():
             yield
 

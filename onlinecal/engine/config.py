@@ -25,7 +25,7 @@ from onlinecal.catalogue import did_you_mean
 from onlinecal.engine.fields import LONGEST_NAME, is_name
 from onlinecal.forecasters.simplex.input import MOST_CLASSES
 from onlinecal.texts import shown
-from onlinecal.validation import as_whole, check_count, check_finite, check_number, check_open_unit
+from onlinecal.validation import as_whole, check_count, check_finite, check_number
 
 MAX_JUMP = 1e10
 """Seconds, some 300 years: a clock that counts seconds stays below, one that counts milliseconds does not."""
@@ -44,8 +44,8 @@ COUNT_PARAMETERS = "most_classes", "horizon", "n_cells", "n_levels", "window", "
 """Those that are whole numbers."""
 NUMBER_PARAMETERS = "slack", "p", "epsilon", "tolerance", "fading"
 """Those that are other numbers."""
-WORD_PARAMETERS = "grid", "rule", "report", "within"
-"""Those that are words."""
+WORD_PARAMETERS = {"grid": "nested", "rule": "balanced", "report": "hint", "within": "shift"}
+"""Those that are words, each with one that it may be."""
 MOST_COUNT = 1 << 53
 """No count may be more: whole numbers up to it are exact as floats."""
 
@@ -150,36 +150,47 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         check_count(self.lanes, "lanes", most=1 << 16)
         if self.expire_as is not None:
             if isinstance(self.expire_as, bool) or self.expire_as not in (0, 1):
-                raise ValueError(f"expire_as must be None, 0 or 1, got {self.expire_as!r}")
+                raise ValueError(f"expire_as must be None, 0 or 1, got {shown(self.expire_as)}")
             if self.expire_after is None or self.kind != "binary":
                 raise ValueError(
-                    f"expire_as needs expire_after and kind 'binary', got {self.expire_as!r} with "
-                    f"expire_after={self.expire_after!r} and kind {self.kind!r}"
+                    f"expire_as needs expire_after and kind 'binary', got expire_as={self.expire_as!r} with "
+                    f"expire_after={self.expire_after!r} and kind {self.kind!r}: leave expire_as "
+                    "out, or set the other two"
                 )
         if self.steering is not None and not isinstance(self.steering, bool):
-            raise ValueError(f"steering must be None, True or False, got {self.steering!r}")
+            raise ValueError(f"steering must be None, True or False, got {shown(self.steering)}")
         if not isinstance(self.hints, bool) or (self.kind == "lp" and not self.hints):
-            wanted = "True with kind 'lp'" if self.kind == "lp" else "True or False"
-            raise ValueError(f"hints must be {wanted}, got {self.hints!r}")
+            wanted = "True with kind 'lp', which recalibrates hints" if self.kind == "lp" else "True or False"
+            raise ValueError(f"hints must be {wanted}, got {shown(self.hints)}")
         if self.alarm is not None and not isinstance(self.alarm, bool):
-            check_open_unit(self.alarm, "alarm")
+            allowed = "None, True, False or a rate of false alarms between 0 and 1, as 0.0001"
+            check_number(self.alarm, "alarm", 0.0, 1.0, "()", allowed)
         if self.kind == "lp" and self.lanes > 1:
-            raise ValueError(f"lanes must be 1 with kind 'lp', got {self.lanes!r}")
+            raise ValueError(
+                f"lanes must be 1 with kind 'lp', which late labels do not harm, got {self.lanes!r}: leave "
+                "it out"
+            )
         if self.kind == "simplex" and self.window is not None and self.classes is None:
             raise ValueError(
-                f"window={self.window!r} needs classes=[...] with kind 'simplex': a class that is discovered "
-                "changes the grid, and then nothing is proven of windows"
+                f"window={self.window!r} needs classes=[...] with kind 'simplex', since a class that is "
+                "discovered changes the grid, and then no bound on windows is proven: list the classes, or "
+                "leave window out"
             )
         check_count(self.most_classes, "most_classes", most=MOST_CLASSES)
         if self.most_classes != DISCOVERED and (self.kind == "binary" or self.classes is not None):
+            beside = "kind 'binary'" if self.kind == "binary" else f"classes={shown(self.classes)}"
             raise ValueError(
-                "most_classes is for classes that are discovered, so for kinds 'simplex' and 'lp' without "
-                f"classes, got {self.most_classes!r}"
+                "most_classes is for classes that are discovered, by kinds 'simplex' and 'lp' without "
+                f"classes, got {self.most_classes!r} with {beside}: leave it out"
             )
         named = dict.fromkeys(name for names in PARAMETERS.values() for name in names)
         for name in named:
             if name not in PARAMETERS[self.kind] and getattr(self, name) is not None:
-                raise ValueError(f"{name} does not go with kind {self.kind!r}, got {getattr(self, name)!r}")
+                kinds = " or ".join(repr(kind) for kind, names in PARAMETERS.items() if name in names)
+                raise ValueError(
+                    f"{name} does not go with kind {self.kind!r}, got {shown(getattr(self, name))}: leave it "
+                    f"out, or set kind to {kinds}"
+                )
 
     def _check_kinds(self) -> None:
         """Refuse values of wrong kinds, and keep equal ones in one way: 1e6 and 1_000_000, 2 and 2.0."""
@@ -194,10 +205,10 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         for name in ("max_jump",) if self.expire_after is None else ("expire_after", "max_jump"):
             words = "a positive number of seconds"
             force_setattr(self, name, check_number(getattr(self, name), name, 0.0, math.inf, "()", words))
-        for name in WORD_PARAMETERS:
+        for name, word in WORD_PARAMETERS.items():
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise ValueError(f"{name} must be a text, got {shown(value)}")
+                raise ValueError(f"{name} must be a text, such as {word!r}, got {shown(value)}")
         if self.classes is not None:
             force_setattr(self, "classes", checked_classes(self.classes))
 
@@ -275,7 +286,10 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         if not isinstance(self.matches, (list, tuple)) or not all(
             isinstance(match, Match) for match in self.matches
         ):
-            raise ValueError(f"matches must be a list of Match, got {shown(self.matches)}")
+            raise ValueError(
+                'matches must be a list of Match, as [Match("sport/*", KeyConfig())], got '
+                f"{shown(self.matches)}"
+            )
         force_setattr(self, "matches", tuple(self.matches))
         force_setattr(self, "park", check_count(self.park, "park", MOST_COUNT, least=0))
 

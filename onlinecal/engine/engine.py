@@ -262,7 +262,7 @@ class Engine:
         with self._mutex:
             if not 0 <= number <= self._last_kept:
                 raise ValueError(
-                    f"number must be that of answers in `kept`, at most {self._last_kept}, got {number!r}"
+                    f"number must be that of kept answers, from 0 to {self._last_kept}, got {number!r}"
                 )
             self._delivered = max(self._delivered, number)
 

@@ -221,7 +221,10 @@ def decode(line: bytes, wanted: type[Incoming] | None = None) -> Incoming | Reje
     Where only events of the type `wanted` can come, a line need not name it.
     """
     if len(line) > LONGEST_LINE:
-        too_long = f"the line has {len(line)} bytes, more than the {LONGEST_LINE} allowed"
+        too_long = (
+            f"the line has {len(line)} bytes, more than the {LONGEST_LINE} allowed: write each event on a "
+            "line of its own"
+        )
         return Rejected(None, "malformed", too_long)
     try:
         return _decoders[wanted].decode(line)

@@ -245,8 +245,12 @@ def _probabilities_of(field: str, value: Any) -> dict[str, float]:
         refuse_kind(field, value)
     for label, p in value.items():
         if not is_number(p):
-            pair = f"{shown_json(p)} for {shown_json(label)}"
-            raise NoEvent("malformed", f"{field} must be an object of the classes' probabilities, got {pair}")
+            remedy = ": write the number without quotes" if isinstance(p, str) and _is_number(p) else ""
+            raise NoEvent(
+                "malformed",
+                f"{field} must be an object with a number for each class, got {shown_json(p)} for "
+                f"{shown_json(label)}{remedy}",
+            )
     return {label: float_of(p) for label, p in value.items()}
 
 
@@ -275,7 +279,10 @@ def type_of(fields: dict[str, Any], wanted: str | None = None) -> str:
         near = _near(type, "type", (*EVENT_FIELDS,)) if isinstance(type, str) else ""
         raise NoEvent("malformed", f"type must be {allowed}, got {shown_json(type)}{near}")
     if wanted is not None and type != wanted:
-        raise NoEvent("malformed", f"type must be {wanted} here, or left out, got {shown_json(type)}")
+        raise NoEvent(
+            "malformed",
+            f"type must be {wanted} at /{wanted}, or left out, got {shown_json(type)}: send it to /events",
+        )
     for name in fields:
         if name != "type" and name not in EVENT_FIELDS[type]:
             _refuse_envelope(fields)
@@ -345,7 +352,7 @@ def object_in(line: bytes) -> dict[str, Any]:
 def json_in(data: bytes) -> Any:
     """What some JSON says; NoEvent says why it cannot be read."""
     if not data.strip():
-        raise NoEvent("malformed", "the line is empty")
+        raise NoEvent("malformed", f"the line is empty: an event is like {LOOKS_LIKE}")
     if data.startswith(GZIP):
         raise NoEvent("malformed", "this begins as a file of gzip does: unpack it first")
     data = data.removeprefix(BYTE_ORDER_MARK)

@@ -87,10 +87,8 @@ from onlinecal.engine.keys.playing import (
     EventTable,
 )
 from onlinecal.engine.ledger.schema import ByColumns, Record, by_columns, stored, stored_outcome
+from onlinecal.engine.settings import KeySettings
 from onlinecal.texts import shown
-
-EXPIRED = "its key's expire_after says how long forecasts wait"
-"""What a refusal says of an outcome that comes too late."""
 
 
 class Batch:
@@ -312,6 +310,14 @@ class Batch:
     def _refuse(self, i: int, reason: str, detail: str) -> None:
         self._answers[i] = Rejected(self.columns.ids[i], reason, detail)
 
+    def _refuse_expired(self, i: int, id: str, after: float) -> None:
+        self._refuse(
+            i,
+            "expired",
+            f"forecast {id!r} has expired: those of its key wait for {after:g} seconds (expire_after). Send "
+            "outcomes sooner, or begin anew with a larger expire_after",
+        )
+
     def _judge_query(self, i: int, row: int) -> Key | None:
         """The key of an accepted query, whose hint is then in `_checked`; None if it is answered already.
 
@@ -336,17 +342,13 @@ class Batch:
             if key is None:
                 key = book.create(name, NEW, settings)
             if key.is_full_at(time, book.waits):
-                why = (
-                    "it has played as many rounds as its integers bear; use another key"
-                    if key.spent
-                    else f"{key.waiting} forecasts are open; settle or withdraw some"
-                )
-                self._refuse(i, "full", f"key {name!r} takes no queries: {why}")
+                self._refuse(i, "full", f"key {name!r} takes no more queries: {key.why_full()}")
                 return None
             return key
         for field, old, new in zip(("key", "hint", "time"), before, (name, hint, time), strict=True):
             if old != new:
-                self._refuse(i, "duplicate", f"id {id!r} was used before, with {field} {old!r}, not {new!r}")
+                was = f"id {id!r} was used before, with {field} {shown(old)}, not {shown(new)}"
+                self._refuse(i, "duplicate", f"{was}: give each query an id of its own")
                 break
         return None
 
@@ -360,7 +362,7 @@ class Batch:
         value = self._checked[i] = self._value(i, key.name)
         key.settings.check_time(time, key.clock)
         if key.is_over(book.asked_at(entry), time):
-            self._refuse(i, "expired", f"forecast {id!r} has expired: {EXPIRED}")
+            self._refuse_expired(i, id, key.settings.expire_after)
             return None
         if value is not None and isinstance(key, ClassKey):
             key.admit(entry, value)
@@ -382,15 +384,16 @@ class Batch:
             return
         value = self._value(i, name)
         if first < 0 and (record is None or record.closed is None):
-            self._refuse(i, "expired", f"forecast {id!r} has expired: {EXPIRED}")
+            self._refuse_expired(i, id, self._settings(name).expire_after)
         elif (value, self.columns.time(i)) == closing:
             self._answers[i] = Withdrawn(id) if self.columns.kinds[i] == WITHDRAW else Settled(id)
         else:
             before, then = closing
             how = "withdrawn" if before is None else "settled"
-            with_value = "" if before is None else f" with value {before!r}"
+            with_value = "" if before is None else f" with value {shown(before)}"
             at_time = "" if then is None else f" at time {then!r}"
-            self._refuse(i, how, f"forecast {id!r} has been {how} before{with_value}{at_time}")
+            was = f"forecast {id!r} has been {how} before{with_value}{at_time}"
+            self._refuse(i, how, f"{was}, and cannot be changed: got {self._in_words(i, value, then)}")
 
     def _judge_unasked(self, i: int, row: int, id: str) -> None:
         """Answer an outcome or a withdrawal whose query has not come: park it, if it may be parked."""
@@ -406,14 +409,15 @@ class Batch:
                 self._answers[i] = Parked(id)
                 return
             at_time = "" if parked.time is None else f" at time {parked.time!r}"
-            self._refuse(
-                i,
-                "parked",
-                f"an outcome of {id!r} waits for its query already, with value "
-                f"{shown(parked.outcome())}{at_time}",
-            )
+            waits = f"an outcome of {id!r} waits for its query already"
+            was = f"{waits}, with value {shown(parked.outcome())}{at_time}"
+            got = self._in_words(i, None if value is None else msgspec.json.decode(value), parked.time)
+            if key and parked.key and key != parked.key:
+                was, got = f"{was} and key {parked.key!r}", f"{got} and key {key!r}"
+            self._refuse(i, "parked", f"{was}, and cannot be changed: got {got}")
         elif value is None:
-            self._refuse(i, "unknown", f"no forecast was asked for with id {id!r}")
+            advice = ", or set park so that outcomes wait for their queries" if is_outcome else ""
+            self._refuse(i, "unknown", f"no forecast with id {id!r} is known: send its query first{advice}")
         elif why := parking.lack_of_room(value):
             why = f"{why}: send it again after its query"
             self._refuse(i, "full", f"outcome of {id!r} came before its query, and cannot be parked: {why}")
@@ -444,12 +448,24 @@ class Batch:
         """The outcome, checked, None for a withdrawal; ValueError if a key of that name cannot have it."""
         named = self.columns.keys[i]
         if named and named != name:
-            raise ValueError(f"key must be that of the forecast, {name!r}, got {named!r}")
+            raise ValueError(
+                f"key must be that of the query, {name!r}, got {named!r}: correct it, or leave it out"
+            )
         if self.columns.kinds[i] == WITHDRAW:
             return None
+        return self._settings(name).kind.outcome_of(self.columns.value(i))
+
+    def _settings(self, name: str) -> KeySettings:
         key = self.book.keys.get(name)
-        settings = key.settings if key else self.book.settings_for(name)
-        return settings.kind.outcome_of(self.columns.value(i))
+        return key.settings if key else self.book.settings_for(name)
+
+    def _in_words(self, i: int, value: Any, before: float | None) -> str:
+        """An outcome or a withdrawal, for a refusal; `before` is the time of the one before it."""
+        time = self.columns.time(i)
+        what = "a withdrawal" if self.columns.kinds[i] == WITHDRAW else f"value {shown(value)}"
+        if time is None:
+            return what if before is None else f"{what} without a time"
+        return f"{what} at time {time!r}"
 
     def _hint(self, i: int) -> Any:
         return self._checked[i] if i in self._checked else self.columns.hint(i)

@@ -162,8 +162,9 @@ class Parking:
             outcome = next(iter(self.waiting.values()))
             if number - outcome.since <= self.most:
                 break
-            why = f"its query had not come when {self.most} more events were accepted"
-            self.drop(Rejected(outcome.id, "waited", f"outcome of {outcome.id!r} was parked, and {why}"))
+            why = f"its query had not come when {self.most} more events (park) were accepted"
+            detail = f"outcome of {outcome.id!r} was parked, and {why}: send it again after its query"
+            self.drop(Rejected(outcome.id, "waited", detail))
 
     def _release(self, id: str) -> None:
         outcome = self.waiting.pop(id)

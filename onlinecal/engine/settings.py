@@ -44,7 +44,7 @@ class BinaryKind:
         """A hint as a float, never -0.0; ValueError if it is no probability, or the key takes no hints."""
         if hint is None:
             return None
-        check_hints_allowed(self.model.hints)
+        check_hints_allowed(self.model.hints, hint)
         return check_probability(hint, "hint") + 0.0
 
     def outcome_of(self, value: Any) -> float:
@@ -130,17 +130,25 @@ class KeySettings:
         """ValueError for a time that an event of a key with that clock cannot have: see `max_jump`."""
         if time is None or self.max_jump == inf:
             return
-        ahead = abs(time) - max(self.max_jump, MAX_JUMP) if clock is None else time - clock - self.max_jump
-        if ahead <= 0:
+        most = max(self.max_jump, MAX_JUMP) if clock is None else self.max_jump
+        if (abs(time) if clock is None else time - clock) <= most:
             return
         where = "from 0, where the key's clock starts"
         if clock is not None:
             where = f"ahead of the key's clock, {clock!r}"
-        raise ValueError(f"time {time!r} is more than max_jump seconds {where}: is it in milliseconds?")
+        raise ValueError(
+            f"time {time!r} is more than {most:g} seconds {where}: is it in milliseconds? Send seconds, or "
+            "set a larger max_jump for the key"
+        )
 
 
 def all_settings(config: EngineConfig) -> dict[int, KeySettings]:
-    """Every configuration, prepared, by its place; ValueError if a parameter is out of range."""
+    """Every configuration, prepared, by its place; ValueError if it is none, or a parameter out of range."""
+    if not isinstance(config, EngineConfig):
+        raise ValueError(
+            f"config must be an EngineConfig, got {shown(config)}: read a file by read_config, and write one "
+            "KeyConfig for all keys as EngineConfig(KeyConfig(...))"
+        )
     return {place: KeySettings(config._at(place), place) for place in range(-1, len(config.matches))}
 
 
@@ -154,12 +162,14 @@ def read_config(path: str | Path) -> EngineConfig:
     try:
         # a byte order mark in front, as of tools of Windows, is no part of the text
         table = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not valid TOML: {error}; save it in UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {error}") from error
     try:
         exceptions = table.pop("keys", [])
         if not isinstance(exceptions, list) or not all(isinstance(entry, dict) for entry in exceptions):
-            raise ValueError("keys must be written as [[keys]] tables")
+            raise ValueError(f"keys must be written as [[keys]] tables, got {shown(exceptions)}")
         matches, park = tuple(map(_match_of, exceptions)), table.pop("park", 0)
         return EngineConfig(_config_of(table, ("keys", "park")), matches, park)
     except ValueError as error:

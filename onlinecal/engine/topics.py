@@ -27,9 +27,10 @@ import msgspec
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import WORDS, Answer, Incoming, Rejected, decode_all, encode_lines
 from onlinecal.engine.ledger.schema import TOPICS, UndeliveredAnswers, partition_of
+from onlinecal.texts import shown
 from onlinecal.validation import check_count
 
-EMPTY = Rejected(None, "malformed", "the message has no value: events are values, and a tombstone is none")
+EMPTY = Rejected(None, "malformed", "the message has no value: send events as JSON in the values of messages")
 """The refusal of a message without a value."""
 
 Message = tuple[int, int, bytes | None]
@@ -114,12 +115,14 @@ class TopicFeed:
         grow: bool = False,
     ) -> None:
         if not isinstance(engine, Engine):
-            raise ValueError(f"engine must be an Engine with a ledger, got {type(engine).__name__}")
+            raise ValueError(f'engine must be an Engine, as Engine("ledger.db"), got {shown(engine)}')
         if not isinstance(topic, str) or not topic or "/" in topic:
-            raise ValueError(f"topic must be the name of a topic, which has no /, got {topic!r}")
-        numbers = sorted({check_count(partition, "partitions", least=0) for partition in partitions})
+            raise ValueError(f"topic must be the name of a topic, which has no /, got {shown(topic)}")
+        if not isinstance(partitions, Iterable):
+            raise ValueError(f"partitions must be a list of numbers, as [0, 1], got {shown(partitions)}")
+        numbers = sorted({check_count(partition, "each of partitions", least=0) for partition in partitions})
         if not numbers:
-            raise ValueError("partitions must name at least one partition, got none")
+            raise ValueError("partitions must name at least one partition, as [0], got none")
         self.engine, self.topic = engine, topic
         self._mark = None if cluster is None else cluster.encode()
         known = self._known(numbers, grow)
@@ -138,13 +141,14 @@ class TopicFeed:
             topic, number = partition
             if topic != self.topic:
                 raise ValueError(
-                    f"the ledger belongs to topic {topic!r}, got {self.topic!r}: give each topic a ledger"
+                    f"topic must be {topic!r}, to which the ledger belongs, got {self.topic!r}: give each "
+                    "topic a ledger of its own"
                 )
             if self._mark is not None and noted.mark not in (None, self._mark):
                 was = (noted.mark or b"").decode(errors="replace")
                 raise ValueError(
-                    f"the ledger belongs to topic {topic!r} of the cluster {was}, which is not "
-                    f"{self._mark.decode()}: read from that one, or begin a new ledger"
+                    f"cluster must be {was!r}, got {self._mark.decode()!r}: the ledger belongs to topic "
+                    f"{topic!r} of that one. Read from there, or begin a new ledger"
                 )
             known[number] = noted.position
         belongs = f"the ledger belongs to partitions {ranges(known)} of topic {self.topic!r}, got"
@@ -198,8 +202,8 @@ class TopicFeed:
                 positions[partition] = max(offset, positions[partition])
         except KeyError:
             raise ValueError(
-                f"messages must be of the partitions that the ledger counts, {ranges(positions)}, got one of "
-                f"partition {partition!r}"
+                f"messages and ends must be of the partitions {ranges(positions)} of this feed, got one of "
+                f"partition {partition!r}: leave it out, or name that partition when you make the feed"
             ) from None
         moved = {
             partition: offset

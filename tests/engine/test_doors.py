@@ -250,7 +250,12 @@ def test_single_bodies_are_read_whole_and_refused_in_the_same_words():
     assert (one["id"], other["id"]) == ("q", "r")
     for answer, words in zip(
         refused,
-        ("ends in the middle", "UTF-16", "type must be outcome here", "value is missing"),
+        (
+            "ends in the middle",
+            "UTF-16",
+            "outcome at /outcome, or left out, got 'query': send",
+            "value is missing",
+        ),
         strict=True,
     ):
         assert words in answer["detail"]

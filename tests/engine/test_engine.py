@@ -177,16 +177,22 @@ SIMPLEX = {"kind": "simplex"}
         ({"lanes": 0}, "lanes must be a whole number of at least 1, got 0"),
         ({"expire_after": -1.0}, "expire_after must be a positive number of seconds"),
         ({"max_jump": 0.0}, "max_jump must be a positive number of seconds"),
-        ({"expire_as": 0}, "expire_as needs expire_after"),
+        ({"expire_as": 0}, "expire_as needs expire_after and .*: leave expire_as out, or set"),
         ({"expire_as": 0, "expire_after": 1.0, **SIMPLEX}, "expire_as needs expire_after and kind 'binary'"),
         ({"expire_as": 2, "expire_after": 1.0}, "expire_as must be None, 0 or 1, got 2"),
         ({"expire_as": True, "expire_after": 1.0}, "expire_as must be None, 0 or 1, got True"),
         ({"steering": "yes"}, "steering must be None, True or False, got 'yes'"),
         ({"steering": True, **LP}, "steering does not go with kind 'lp', got True"),
-        ({"hints": False, **LP}, "hints must be True with kind 'lp', got False"),
-        ({"alarm": 0.0}, "alarm"),
+        ({"hints": False, **LP}, "hints must be True with kind 'lp', which recalibrates hints, got False"),
+        (
+            {"alarm": 0.0},
+            "alarm must be None, True, False or a rate of false alarms between 0 and 1, .*, got 0.0",
+        ),
         ({"classes": ("a",)}, "classes does not go with kind 'binary'"),
-        ({"grid": "nested", **SIMPLEX}, "grid does not go with kind 'simplex'"),
+        (
+            {"grid": "nested", **SIMPLEX},
+            "grid does not go with kind 'simplex', .*: leave it out, or set kind to 'bin",
+        ),
         ({"fading": 0.5, **SIMPLEX}, "fading does not go with kind 'simplex', got 0.5"),
         ({"window": 9, **SIMPLEX}, "window=9 needs classes=.* with kind 'simplex'"),
         ({"most_classes": 7}, "most_classes is for classes that are discovered"),
@@ -194,13 +200,22 @@ SIMPLEX = {"kind": "simplex"}
         ({"most_classes": 1025, **SIMPLEX}, "most_classes"),
         ({"p": 1.0, **LP}, "p must be a number above 1, at most 100, got 1.0"),
         ({"within": "both", **LP}, "within must be one of"),
-        ({"lanes": 2, **LP}, "lanes must be 1 with kind 'lp', got 2"),
+        ({"lanes": 2, **LP}, "lanes must be 1 with kind 'lp', .*, got 2: leave it out"),
         ({"slack": 1.0, **LP}, "slack does not go with kind 'lp', got 1.0"),
     ],
 )
 def test_what_cannot_be_is_refused_before_a_ledger_is_made(tmp_path, given, told):
     with pytest.raises(ValueError, match=told):
         Engine(tmp_path / "ledger", EngineConfig(KeyConfig(**given)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_configuration_is_refused_in_words_before_a_ledger_is_made(tmp_path):
+    for wrong in (KeyConfig(), "config.toml", {"kind": "lp"}):
+        with pytest.raises(
+            ValueError, match=r"config must be an EngineConfig, got .*: read a file by read_config"
+        ):
+            Engine(tmp_path / "ledger", wrong)
     assert list(tmp_path.iterdir()) == []
 
 

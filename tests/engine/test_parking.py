@@ -403,5 +403,7 @@ def test_answers_are_json_like_the_others():
         told = engine.handle_lines(b'{"type":"outcome","id":7,"value":1}\n{"type":"withdraw","id":"7"}\n')
     first, second = map(msgspec.json.decode, told.splitlines())
     assert first == {"type": "parked", "id": "7"}
-    detail = "an outcome of '7' waits for its query already, with value 1"
+    detail = (
+        "an outcome of '7' waits for its query already, with value 1, and cannot be changed: got a withdrawal"
+    )
     assert second == {"type": "rejected", "id": "7", "reason": "parked", "detail": detail}

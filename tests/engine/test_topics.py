@@ -49,8 +49,8 @@ def test_what_is_no_event_is_answered_by_its_place_and_the_rest_goes_on():
         keys, values = zip(*answers.messages, strict=True)
         assert keys == (*(f"message events/3/{5 + i}".encode() for i in range(6)), b"forecast q1")
         details = [json.loads(value)["detail"] for value in values[:6]]
-        assert details[0] == "the message has no value: events are values, and a tombstone is none"
-        assert details[1] == "the line is empty"
+        assert details[0] == "the message has no value: send events as JSON in the values of messages"
+        assert details[1].startswith("the line is empty: an event is like {")
         assert feed.positions == {0: 0, 3: 12}
 
 
@@ -88,7 +88,7 @@ def test_answers_that_never_were_cannot_have_arrived():
     with Engine() as engine:
         feed = TopicFeed(engine, "events", [0])
         answers = feed.handle([(0, 0, question(0))])
-        with pytest.raises(ValueError, match="number must be that of answers in `kept`, at most 1, got 2"):
+        with pytest.raises(ValueError, match="number must be that of kept answers, from 0 to 1, got 2"):
             feed.sent(answers._replace(number=2))
 
 
@@ -108,12 +108,13 @@ def test_the_position_is_that_of_every_input(folder):
 
 
 WRONG = [
-    ("others", [0, 1], "abc", "the ledger belongs to topic 'events', got 'others': give each topic a ledger"),
+    ("others", [0, 1], "abc", "topic must be 'events', to which the ledger belongs, got 'others': give each"),
     ("events", [0], "abc", "belongs to partitions 0-1 of topic 'events', got 0: name all of them"),
     ("events", [5], "abc", "belongs to partitions 0-1 of topic 'events', got 5: name all of them"),
-    ("events", [0, 1], "xyz", "topic 'events' of the cluster abc, which is not xyz: read from that one"),
+    ("events", [0, 1], "xyz", "cluster must be 'abc', got 'xyz': the ledger belongs to topic 'events' of"),
     ("events", [], "abc", "partitions must name at least one"),
-    ("events", [-1], "abc", "partitions must be a whole number of at least 0, got -1"),
+    ("events", [-1], "abc", "each of partitions must be a whole number of at least 0, got -1"),
+    ("events", 3, "abc", "partitions must be a list of numbers, as [0, 1], got 3"),
     ("", [0, 1], "abc", "topic must be the name of a topic"),
     ("a/b", [0, 1], "abc", "topic must be the name of a topic, which has no /, got 'a/b'"),
 ]
@@ -146,7 +147,7 @@ def test_messages_of_other_partitions_are_refused_and_nothing_happens(folder):
     with Engine(folder / "ledger.db") as engine:
         feed = TopicFeed(engine, "events", [0, 2])
         for given in ({"messages": [(0, 0, question(0)), (1, 0, question(1))]}, {"ends": {1: 4}}):
-            with pytest.raises(ValueError, match="that the ledger counts, 0,2, got one of partition 1"):
+            with pytest.raises(ValueError, match="partitions 0,2 of this feed, got one of partition 1"):
                 feed.handle(**{"messages": [], **given})
         assert (feed.positions, feed.unsent(), engine.total().events) == ({0: 0, 2: 0}, [], 0)
 
@@ -232,5 +233,5 @@ def test_partitions_are_written_as_people_write_them(numbers, words):
 
 
 def test_what_is_no_engine_is_told_so():
-    with pytest.raises(ValueError, match="engine must be an Engine with a ledger, got str"):
+    with pytest.raises(ValueError, match=r"engine must be an Engine, as .*, got 'ledger\.db'"):
         TopicFeed("ledger.db", "events", [0])

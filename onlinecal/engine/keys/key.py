@@ -201,6 +201,12 @@ class Key:
         spare = self.waiting - max(ALWAYS_OPEN, self.most_open)
         return spare >= 0 and not self._are_over(spare + 1, time, waits)
 
+    def why_full(self) -> str:
+        """Why it takes no query, if it is full, and what to do about that."""
+        if self.spent:
+            return "it has had as many rounds as can be counted; use another key"
+        return f"{self.waiting} forecasts are open; settle or withdraw some"
+
     def _are_over(self, many: int, time: float | None, waits: Waits) -> bool:
         """Whether so many of the open forecasts have expired by that time."""
         places = [0]
@@ -306,17 +312,26 @@ class ClassKey(Key):
         return min(lane.most_open for lane in self.lanes)
 
     def is_full_at(self, time: float | None, waits: Waits) -> bool:
-        """Whether the key can take no query: as every key, or since its state may exceed `MOST_STATE_BYTES`.
+        """Whether the key can take no query: as every key, or if its state may exceed `MOST_STATE_BYTES`."""
+        return self._estimated_bytes() > MOST_STATE_BYTES or super().is_full_at(time, waits)
 
-        The estimate, an upper one as of the last run, counts lanes, steering and open forecasts.
-        """
+    def why_full(self) -> str:
+        """The same of every key; and how large its state may be, if that is the reason."""
+        if self.spent or self._estimated_bytes() <= MOST_STATE_BYTES:
+            return super().why_full()
+        return (
+            f"with its classes and {self.waiting} open forecasts it may take more than "
+            f"{MOST_STATE_BYTES / 2**20:.3g} MiB; settle or withdraw some forecasts, or use another key"
+        )
+
+    def _estimated_bytes(self) -> int:
+        """An upper estimate, as of the last run, of the bytes of lanes, steering and open forecasts."""
         steered = () if self.steering is None else self.steering.numbers
         k = max(len(known) for known in (steered, *(lane.labels for lane in self.lanes)))
         # each open forecast has an answer, a cell, a ticket of steering, and stakes
         each = 256 + 100 * k + max([0, *(lane.label_bytes for lane in self.lanes)])
         # steering takes some 3 KB for each class
-        size = sum(lane.size for lane in self.lanes) + 3200 * k + self.asked_bytes + self.waiting * each
-        return size > MOST_STATE_BYTES or super().is_full_at(time, waits)
+        return sum(lane.size for lane in self.lanes) + 3200 * k + self.asked_bytes + self.waiting * each
 
     def ask(self, entry: int, forecast: ClassForecast) -> None:
         """Note that a forecast is asked for; `run` makes it."""

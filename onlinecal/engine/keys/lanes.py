@@ -126,7 +126,10 @@ class ClassLabels:
         if hint is None:
             return None
         if not isinstance(hint, dict) or not hint:
-            raise ValueError(f"hint must be an object with the classes' probabilities, got {shown(hint)}")
+            raise ValueError(
+                f'hint must be an object with the classes\' probabilities, as {{"sun": 0.7, "rain": 0.3}}, '
+                f"got {shown(hint)}"
+            )
         return self._distribution(hint, "hint")
 
     def outcome_of(self, value: Any) -> ClassOutcome:
@@ -143,7 +146,9 @@ class ClassLabels:
     def _distribution(self, shares: dict[Any, Any], name: str) -> dict[str, float]:
         if self.classes is None and len(shares) > self.most:
             # no check may take longer if somebody sends more labels
-            raise ValueError(f"{name} must have fewer labels, got {len(shares):,}, {too_many(self.most)}")
+            raise ValueError(
+                f"{name} must have at most {self.most:,} labels, most_classes of the key, got {len(shares):,}"
+            )
         for label in shares:
             self.label_of(label, f"the labels of {name}")
         values = list(shares.values())
@@ -174,11 +179,6 @@ class ClassLabels:
         return value
 
 
-def too_many(most: int) -> str:
-    """The words for more labels than a key may discover."""
-    return f"more than the {most:,} that a key may discover (most_classes)"
-
-
 class Lane:
     """What every lane has: the classes that it knows.
 
@@ -207,8 +207,10 @@ class Lane:
             return
         new = self.labels.union(class_shares(outcome))
         if len(new) > self.kind.most:
-            named = f"with value {shown(outcome)} there are {len(new):,} classes"
-            raise ValueError(f"{named}, {too_many(self.kind.most)}")
+            raise ValueError(
+                f"value must name classes that the key knows, got {shown(outcome)}: with it there would be "
+                f"{len(new):,} classes, and most_classes of the key is {self.kind.most:,}"
+            )
         self.know(new)
 
     def depends_on_steps(self, outcome: ClassOutcome) -> bool:
@@ -246,10 +248,12 @@ def class_shares(outcome: ClassOutcome) -> dict[str, float]:
     return {outcome: 1.0} if isinstance(outcome, str) else outcome
 
 
-def check_hints_allowed(hints: bool) -> None:
-    """ValueError if the key takes no hints."""
+def check_hints_allowed(hints: bool, hint: Any) -> None:
+    """ValueError for a hint if the key takes none."""
     if not hints:
-        raise ValueError("hint must be left out: the key is configured with hints = false")
+        raise ValueError(
+            f"hint must be left out, since the key is configured with hints = false, got {shown(hint)}"
+        )
 
 
 class StoredSteering(Struct, array_like=True):

@@ -198,5 +198,5 @@ class SimplexKind(ClassLabels):
     def hint_of(self, hint: Any) -> dict[str, float] | None:
         """A hint, checked: probabilities by class; ValueError if it is none, or the key takes no hints."""
         if hint is not None:
-            check_hints_allowed(self.model.hints)
+            check_hints_allowed(self.model.hints, hint)
         return super().hint_of(hint)

@@ -259,7 +259,7 @@ def test_a_ledger_of_another_cluster_is_refused(topics, asked, ledger):
     with Engine(ledger) as engine:
         noted = [(f"kafka/{topics[0]}/{one}", 0, b"far away") for one in range(4)]
         engine.handle([], inputs=noted)
-    assert "of the cluster far away, which is not mockCluster" in refused("stream", *asked)
+    assert "cluster must be 'far away', got 'mockCluster" in refused("stream", *asked)
 
 
 def test_what_was_deleted_is_told_and_a_new_ledger_begins_with_what_is_there(
