@@ -29,6 +29,7 @@ from onlinecal.cli.verbs import (
     Out,
     Positive,
     Together,
+    check_different,
     check_folder,
     warn,
 )
@@ -299,8 +300,7 @@ def measure(
         for package in packages:
             convention_of(package, "--as")
     check_folder(out, WRITTEN_TABLES, file)
-    if len(set(forecast)) < len(forecast):
-        raise ValueError(f"a forecast is listed twice: {', '.join(forecast)}")
+    check_different(forecast, "--forecast")
     named = [*(group or []), *([] if together is None else [together])]
     reading = Reading(positive, scale, drop_invalid)
     rounds = read_rounds(file, outcome, forecast, more=named, shares=True, reading=reading)
@@ -347,9 +347,10 @@ def _with_packages(
     from onlinecal.measures.summary import package_figures
 
     if rounds.outcomes.dtype.kind == "f":
+        between = rounds.outcomes[(rounds.outcomes > 0.0) & (rounds.outcomes < 1.0)][0]
         raise ValueError(
-            f"--as needs outcomes that are 0 or 1, but column {outcome!r} has values between: other packages "
-            "refuse these, so leave --as out"
+            f"--as needs outcomes that are 0 or 1, but column {outcome!r} has {float(between)!r}: other "
+            "packages refuse values between, so leave --as out"
         )
     return [
         replace(column, packages=[package_figures(name, p, rounds.outcomes, n_bins) for name in packages])

@@ -38,7 +38,7 @@ def check_state(state: Path | None, id_: str | None, together: str | None) -> No
     if state is not None and together is not None:
         raise ValueError("--together does not go with --state: name the column of times with --settled-at")
     if state is not None and state.is_dir():
-        raise ValueError(f"{state} is a folder, not a file that keeps a column")
+        raise ValueError(f"--state must be a file, but {state} is a folder")
 
 
 class Night(NamedTuple):
@@ -69,8 +69,8 @@ def read_night(rounds: Rounds, id_: str | None, sort: str | None, settled_at: st
     if settled_at is not None:
         if sort is None or sort.startswith(LETTERS):
             raise ValueError(
-                "--settled-at with --state needs --sort and a column of times: row numbers would begin anew "
-                "in each file"
+                "--settled-at with --state needs --sort, a column with the times of the forecasts"
+                f"{'' if sort is None else f', got {sort!r}'}: row numbers would begin anew in each file"
             )
         times, settled = rounds.frame[sort], rounds.frame[settled_at]
     return Night(rounds.frame[id_].to_list(), rounds.outcomes.astype(float), times, settled)

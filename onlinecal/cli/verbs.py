@@ -195,6 +195,13 @@ def gathered_warnings(*left_out: type[Warning]) -> Iterator[list[str]]:
     texts.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
 
 
+def check_different(values: Sequence[str], option: str) -> None:
+    """Refuse a value that is given twice for an option, or an argument, which may have several."""
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            raise ValueError(f"{option} {value!r} is given twice: give it once")
+
+
 def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -> None:
     """Refuse an --out folder that is a file, or in which one of the `tables` could replace an input file.
 

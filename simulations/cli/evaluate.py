@@ -21,6 +21,7 @@ from onlinecal.cli.verbs import (
     ForecastScale,
     Positive,
     Together,
+    check_different,
     check_folder,
     warn,
 )
@@ -98,12 +99,13 @@ def evaluate(
 
     from onlinecal.simulations import evaluation
 
-    if len(set(stream)) < len(stream):
-        raise ValueError(f"a stream is listed twice: {', '.join(stream)}")
+    check_different(stream, "STREAM")
     check_folder(out, WRITTEN_TABLES, *map(Path, stream))
     columns = evaluation.FileColumns(forecast, outcome, sort, settled_at, together)
     if late and (settled_at is not None or together is not None):
-        raise ValueError("--late excludes --settled-at and --together, which say when labels come")
+        raise ValueError(
+            "--late excludes --settled-at and --together, which say when labels come: leave it out"
+        )
     reading = Reading(positive, scale, drop_invalid)
     sources = [evaluation.source_of(name, rounds, seed, columns, reading) for name in stream]
     names = _model_names(model, sources)
@@ -158,12 +160,12 @@ def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
     if all(source.recorded for source in sources):
         if chosen:
             raise ValueError(
-                "--model needs features, as a dataset of river has; recorded forecasts are a model's already"
+                "--model needs features, as a dataset of river has: leave it out, recorded forecasts are a "
+                "model's already"
             )
         return [RECORDED_MODEL]
     names = chosen or [DEFAULT_MODEL]
-    if len(set(names)) < len(names):
-        raise ValueError(f"a model is listed twice: {', '.join(names)}")
+    check_different(names, "--model")
     for name in names:
         create(name)
     return names

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from typer import Argument, Exit, Option
 
 from onlinecal.cli.output import answer, notices, progress, results, table, watched
-from onlinecal.cli.verbs import EXIT_CHECK_FAILED, EXIT_INTERRUPTED
+from onlinecal.cli.verbs import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, check_folder
 from onlinecal.simulations.cli import Jobs, Load
 from onlinecal.texts import number
 
@@ -74,6 +74,7 @@ def sweep(
     from onlinecal.simulations.sweeps.playing import Workers, play_games
     from onlinecal.simulations.sweeps.results import Store
 
+    check_folder(out)
     plan = read_plan(find_plan(file), load or ())
     if scheduler is not None and backend == "loky":
         raise ValueError("--scheduler needs --backend dask or ray: loky only knows this machine")

@@ -205,14 +205,21 @@ def _need(package: str, workers: Workers) -> None:
 
 @contextmanager
 def _no_answer(workers: Workers) -> Iterator[None]:
-    """Any error inside the block, while connecting, becomes a ValueError that names the address."""
+    """Any error inside the block, while connecting, becomes a ValueError that names the address.
+
+    ValueError, too, for what is no address.
+    """
     address = str(workers.address)
     try:
         parts = urlsplit(address if "//" in address else f"//{address}")
-        if not parts.hostname or not parts.port:
-            raise ValueError("--scheduler must be HOST:PORT or SCHEME://HOST:PORT")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or not port:
+        raise ValueError(f"scheduler must be HOST:PORT or SCHEME://HOST:PORT, got {address!r}")
+    try:
         # a plain connection fails sooner than a cluster's client
-        socket.create_connection((parts.hostname, parts.port), SECONDS_TO_CONNECT).close()
+        socket.create_connection((host, port), SECONDS_TO_CONNECT).close()
         yield
     except Exception as error:
         raise ValueError(f"no answer from {workers}: {str(error) or type(error).__name__}") from error

@@ -120,7 +120,8 @@ def test_what_packages_give_stands_below_and_in_the_record(tmp_path):
     assert "--as must be the name of a package" in unknown
     assert "did you mean 'torchmetrics'? Known are: calzone-tool" in unknown
     shares = written(tmp_path / "shares.csv", forecast=p, outcome=[0.5, *y[1:]])
-    assert "--as needs outcomes that are 0 or 1" in refused("measure", shares, "--as", "netcal")
+    message = "--as needs outcomes that are 0 or 1, but column 'outcome' has 0.5: other packages refuse"
+    assert message in refused("measure", shares, "--as", "netcal")
 
 
 def test_an_exact_distance_is_marked_and_a_bracket_shows_both_ends(common):

@@ -75,6 +75,8 @@ MOST_DECISION = 2_000_000
 COMPARED_LOSSES, COMPARED_ACTIONS = 100, 2
 """The decision gap is that of so many Gaussian losses, with so many actions."""
 WORST_GROUP = "worst group"
+INTERRUPTED = "interrupted"
+"""Why a method is left out if its fit was interrupted."""
 
 
 def fitted(model: Any, fit: Part, view: View = the_probabilities) -> Map:
@@ -129,7 +131,7 @@ def class_methods(asked: Request, n_fit: int, k: int) -> tuple[dict[str, Fit], d
     }
     left_out = {}
     if k == 2:
-        left_out["top-label"] = "of two classes isotonic is all there is"
+        left_out["top-label"] = "with two classes it adds nothing to isotonic"
     if n_fit * k**2 > MOST_DIRICHLET and asked.choose != "dirichlet":
         left_out["dirichlet"] = (
             f"its {k * (k + 1):,} numbers take minutes to fit to {n_fit:,} rows; --choose dirichlet tries it"
@@ -151,9 +153,9 @@ def event_methods(asked: Request) -> tuple[dict[str, Fit], dict[str, str]]:
     if asked.group:
         methods["groups"] = of_method("groups", asked)
     else:
-        left_out["groups"] = "--group names columns of groups"
+        left_out["groups"] = "it needs --group, columns of groups"
     if asked.features is None:
-        left_out["boost"] = "--features names columns of features"
+        left_out["boost"] = "it needs --features, columns of features"
     else:
         methods["boost"] = of_method("boost", asked)
     return methods, left_out
@@ -175,7 +177,8 @@ def by_odds(model: Any, fit: Part, features: Callable[[Floats], Floats]) -> Map:
 def platt_map(fit: Part) -> Map:
     """A logistic curve in the log odds of the forecast (Platt, 1999)."""
     if fit.settled.min() == fit.settled.max():
-        raise ValueError(f"outcomes of the fitted rows must differ, got {fit.settled[0]} in all of them")
+        came = int(fit.settled[0])
+        raise ValueError(f"fitted rows must have both outcomes, 0 and 1, got {came} in all: give more rows")
     # a small penalty, which keeps the slope finite if forecasts separate the outcomes without an error
     curve = LogisticRegression(C=1e4, solver="newton-cholesky")
     return by_odds(curve, fit, lambda p: np.log(p / (1.0 - p))[:, None])
@@ -354,7 +357,7 @@ def compare(asked: Request) -> RecalibrationReport:
                     raise
                 interrupted = True
             if interrupted:
-                left_out[name] = "interrupted"
+                left_out[name] = INTERRUPTED
             bar.advance(task)
     scores = {
         measure: {name: trial.drawn[measure] for name, trial in trials.items()}
@@ -368,10 +371,10 @@ def compare(asked: Request) -> RecalibrationReport:
     recommended, why = advice(scores, purposes, n_tested)
     chosen = asked.choose or recommended
     if chosen not in trials:
-        raise ValueError(
-            f"--choose {chosen!r} has not been tried ({left_out[chosen]}): "
-            "run it again, or choose another method"
-        )
+        reason = left_out[chosen]
+        if reason == INTERRUPTED:
+            raise ValueError(f"--choose {chosen!r} was interrupted before it was fitted: run it again")
+        raise ValueError(f"--choose {chosen!r} could not be fitted: {reason}; choose another method")
     warned = trials[chosen].warnings
     if split.together is not None:
         units = min(drawn_units(len(test), split.together[test]) for _, test in split.folds)

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from onlinecal.arrays import Floats
+from onlinecal.cli.verbs import check_different
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
 from onlinecal.recalibration.groups.maker import GroupMaker
 from onlinecal.tables.classes import column
@@ -43,8 +44,7 @@ class GroupColumns:
     @classmethod
     def of(cls, frame: pl.DataFrame, names: Sequence[str]) -> GroupColumns:
         """Quartiles of the columns of numbers that have more than 12 different values."""
-        if len(set(names)) < len(names):
-            raise ValueError(f"a group is listed twice: {', '.join(names)}")
+        check_different(names, "--group")
         cuts = {}
         for name in names:
             values = column(frame, name)

@@ -20,6 +20,7 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.cli.recalibrating.asked import Request, made
 from onlinecal.cli.recalibrating.grouping import GroupColumns
 from onlinecal.cli.recalibrating.report import AS_GIVEN, Drawing
+from onlinecal.cli.verbs import check_different
 from onlinecal.measures.decision.errors import decision_calibration_error, decision_loss_gap
 from onlinecal.measures.decision.losses import decision_losses, row_losses
 from onlinecal.measures.groups import MulticalibrationReport, multicalibration_report
@@ -438,10 +439,12 @@ def feature_names(asked: Request, fit: Part) -> list[str]:
         columns = frame.select(selectors.numeric() | selectors.boolean()).columns
         features = [name for name in columns if name not in used]
         if not features:
-            raise ValueError("no columns of numbers are left as features; name them with --features")
+            raise ValueError(
+                "--method boost needs columns of numbers as features, and the file has none besides outcome "
+                "and forecast: add one"
+            )
         return features
-    if len(set(names)) < len(names):
-        raise ValueError(f"a feature is listed twice: {', '.join(names)}")
+    check_different(names, "--features")
     if asked.outcome in names:
         raise ValueError(f"the outcome {asked.outcome!r} cannot be a feature too")
     return [*names]

@@ -67,7 +67,7 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
     With `in_turn` a random split whose share was not given is also made the other way round, so that every
     row is tested once. Raises ValueError for a bad column, and for too few rows in either part.
     """
-    n_rows, together = frame.height, None
+    n_rows, together, remedy = frame.height, None, "give more rows, or another --split"
     if asked.together is not None:
         together = encode(_full_column(frame, asked.together).cast(pl.String))[0]
     rule, stated_share = split_of(asked.split)
@@ -81,18 +81,18 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
                 f"be tested, but a row to be fitted has the same {asked.together}; leave one option out"
             )
     elif together is None:
-        fit, test = split_rows(n_rows, share, asked.seed if rule == RANDOM else None)
+        fit, test = split_rows(n_rows, share, asked.seed if rule == RANDOM else None, remedy)
     else:
         units, n_fit = np.bincount(together), part_sizes(n_rows, share)[0]
         if len(units) < 2:
-            remedy = "name a column that has several, or leave it out"
-            raise ValueError(f"--together {asked.together}: all {n_rows} rows have the same value; {remedy}")
+            advice = "name a column that has several, or leave it out"
+            raise ValueError(f"--together {asked.together}: all {n_rows} rows have the same value; {advice}")
         order = _order(len(units), asked.seed if rule == RANDOM else None)
         # the fitted part ends where its size is nearest to what was asked for
         last = int(np.abs(np.cumsum(units[order])[:-1] - n_fit).argmin())
         is_fitted = np.isin(together, order[: last + 1])
         fit, test = np.flatnonzero(is_fitted), np.flatnonzero(~is_fitted)
-    check_sizes(len(fit), len(test))
+    check_sizes(len(fit), len(test), remedy)
     folds = [(fit, test)]
     if rule == RANDOM and in_turn and stated_share is None:
         folds.append((test, fit))
@@ -106,14 +106,16 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
     return Split(folds, together, in_words)
 
 
-def split_rows(n_rows: int, test_share: float, seed: int | None) -> tuple[Ints, Ints]:
+def split_rows(
+    n_rows: int, test_share: float, seed: int | None, remedy: str = "give more rows"
+) -> tuple[Ints, Ints]:
     """Row numbers to fit and to test; the tested rows are the last of a random order.
 
-    Without a seed they are the last of the file.
+    Without a seed they are the last of the file. `remedy` is for the error about too few rows.
     Raises ValueError for a share outside (0, 1), and for too few rows in either part.
     """
     n_fit, n_test = part_sizes(n_rows, test_share)
-    check_sizes(n_fit, n_test)
+    check_sizes(n_fit, n_test, remedy)
     order = _order(n_rows, seed)
     return order[:n_fit], order[n_fit:]
 
@@ -124,16 +126,16 @@ def _order(count: int, seed: int | None) -> Ints:
 
 def part_sizes(n_rows: int, test_share: float) -> tuple[int, int]:
     """How many rows are fitted, and how many tested; ValueError for a share outside (0, 1)."""
-    n_test = round(check_open_unit(test_share, "the share of rows to test") * n_rows)
+    n_test = round(check_open_unit(test_share, "--split, the share of rows to test,") * n_rows)
     return n_rows - n_test, n_test
 
 
-def check_sizes(n_fit: int, n_test: int) -> None:
+def check_sizes(n_fit: int, n_test: int, remedy: str) -> None:
     """Refuse parts that are too small."""
     if min(n_fit, n_test) < LEAST_PART_ROWS:
         raise ValueError(
-            f"{n_fit + n_test} rows are too few: {n_fit} to fit and {n_test} to test, but each part needs "
-            f"{LEAST_PART_ROWS}"
+            f"each part must have at least {LEAST_PART_ROWS} rows, got {n_fit} to fit and {n_test} to test: "
+            f"{remedy}"
         )
 
 
@@ -160,5 +162,5 @@ def _full_column(frame: pl.DataFrame, name: str) -> pl.Series:
     values = column(frame, name)
     missing = next((row for row, value in enumerate(values.to_list()) if is_gap(value)), None)
     if missing is not None:
-        raise ValueError(f"column {name!r} has no value at row {missing}")
+        raise ValueError(f"column {name!r} has no value at row {missing}: fill it in, or leave the row out")
     return values

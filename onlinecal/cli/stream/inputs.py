@@ -239,7 +239,7 @@ def lines_of(name: str, file: BinaryIO, noted: InputPosition | None, stop: Stop)
         if noted.mark == mark_of(head, recent, noted.position):
             position = noted.position
         else:
-            note = "is not the file that was answered: it is read from its beginning"
+            note = "is not the file that was answered before: it is read from its beginning"
             print(f"onlinecal: {printable(name)} {note}", file=sys.stderr)
             recent = b""
     file.seek(position)

@@ -131,7 +131,8 @@ def archive(
 
     when = None if before is None else seconds(before)
     if (keep is None) == (when is None):
-        raise ValueError("give either --keep or --before, just one of them")
+        got = "neither" if keep is None else "both"
+        raise ValueError(f"give either --keep or --before, just one of them: got {got}")
     with telling("archiving") as tell:
         moved = archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, progress=tell)
     archived, said = None, f"{ledger}: there is nothing older to move"

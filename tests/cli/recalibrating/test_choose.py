@@ -227,6 +227,13 @@ def test_what_cannot_be_fitted_is_left_out_and_an_interrupt_shows_what_is_done(f
     report = comparing.compare(Request(folder / "net.npz")).record
     assert report["methods"] == ["none", "temperature"]
     assert report["left_out"] == {"odd": "too odd", "vector": "interrupted"}
+    for name, message in (
+        ("odd", "--choose 'odd' could not be fitted: too odd; choose another method"),
+        ("vector", "--choose 'vector' was interrupted before it was fitted: run it again"),
+        ("lq", "--choose 'lq' is none of the methods tried. They are: none, temperature, odd, vector"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            comparing.compare(Request(folder / "net.npz", choose=name))
     answer = run(folder / "net.npz", "--out", tmp_path / "out")
     assert answer.exit_code == 130
     assert "Take temperature" in answer.stdout

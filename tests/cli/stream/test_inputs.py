@@ -93,7 +93,7 @@ def test_another_file_of_that_name_is_read_from_its_beginning(ledger, file, befo
     assert (file.stat().st_size > 2 * MARKED_BYTES) == (before > 1)
     resumed(ledger, file)
     file.write_bytes(queries(*range(200, 200 + before)))
-    said = f"onlinecal: {file} is not the file that was answered: it is read from its beginning\n"
+    said = f"onlinecal: {file} is not the file that was answered before: it is read from its beginning\n"
     assert resumed(ledger, file) == (ids(*range(200, 200 + before)), said)
     # it is shorter than what was answered
     file.write_bytes(queries(1))

@@ -7,6 +7,7 @@ long checks start processes.
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -269,6 +270,13 @@ def test_files_of_ones_own_must_be_where_the_worker_is(dask, grid):
         FileNotFoundError, match=r"worker on \S+ lacks a file .* the same path there.*away\.py"
     ):
         list(work(playing.play_game, [(game, playing.identity(game), ["away.py"])], dask))
+
+
+@pytest.mark.parametrize("address", ["nowhere", "host:", ":8786", "host:port", "host:99999", "[::1"])
+def test_a_scheduler_that_is_no_address_is_refused(address):
+    message = re.escape(f"scheduler must be HOST:PORT or SCHEME://HOST:PORT, got {address!r}")
+    with pytest.raises(ValueError, match=message), playing._no_answer(Workers("dask", address)):
+        pytest.fail("an address that is none was connected to")
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])
