@@ -121,13 +121,17 @@ class Catalogue(Generic[E]):
         """Add an entry, or replace one that came from the same place; ValueError if the name is taken."""
         if not isinstance(entry.name, str) or not _KEBAB_CASE.fullmatch(entry.name):
             raise ValueError(
-                f"the {self.noun}'s name must be in kebab-case, like early-stopped-coin, got {entry.name!r}"
+                f"the {self.noun}'s name must be in kebab-case, lower-case words joined by hyphens like "
+                f"early-stopped-coin, got {entry.name!r}"
             )
         present = self.entries.get(entry.name, entry)
         if present != entry and (
             entry.name in self.own_names or _place(present._made_by) != _place(entry._made_by)
         ):
-            raise ValueError(f"the name {entry.name!r} is taken by another {self.noun}: {present.summary}")
+            raise ValueError(
+                f"the name {entry.name!r} is taken by another {self.noun}: {present.summary}; choose "
+                "another name"
+            )
         self.entries[entry.name] = entry
 
     def find(self, name: str) -> E:

@@ -510,7 +510,7 @@ def checked_rows(
     rows = [[Fraction(q) for q in row] for row in table]
     if not rows or len(labels) != len(rows):
         raise ValueError(
-            f"labels must be one for each row, at least one, got {len(labels)} and {len(rows)} rows"
+            f"labels must be one for each row of table, at least one, got {len(labels)} for {len(rows)} rows"
         )
     k = len(rows[0])
     for t, (row, label) in enumerate(zip(rows, labels, strict=True)):
@@ -519,8 +519,9 @@ def checked_rows(
             or not all(q >= 0 for q in row)
             or abs(sum(row, Fraction(0)) - 1) > Fraction(1, 10**6)
         ):
-            raise ValueError(f"table must have {k} probabilities of sum 1 in each row; row {t} has not")
-        check_count(label, "labels", k - 1, least=0)
+            got = list(map(float, row))
+            raise ValueError(f"row {t} of table must be {k} probabilities with sum 1, got {got}")
+        check_count(label, f"labels at row {t}", k - 1, least=0)
     return rows, k
 
 

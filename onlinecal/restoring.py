@@ -26,7 +26,10 @@ def owned(array: NDArray[Any]) -> NDArray[Any]:
 def require(holds: bool, what: str) -> None:
     """ValueError, which names `what`, unless a condition holds for a state that came from outside."""
     if not holds:
-        raise ValueError(f"{what} cannot be that of any run: it was changed; load another copy of it")
+        raise ValueError(
+            f"{what} cannot be that of any run: the saved state is damaged, or it was changed; load another "
+            "copy of it"
+        )
 
 
 class Restored:

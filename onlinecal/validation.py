@@ -134,7 +134,9 @@ def check_increasing(values: Any, name: str) -> list[float]:
     numbers = check_numbers(values, name)
     for place in range(1, len(numbers)):
         if not numbers[place - 1] < numbers[place]:
-            raise ValueError(f"{name} must increase, got {numbers[place]!r} after {numbers[place - 1]!r}")
+            raise ValueError(
+                f"{name} must increase, got {numbers[place]!r} at place {place} after {numbers[place - 1]!r}"
+            )
     return numbers
 
 

@@ -94,7 +94,7 @@ def test_ones_own_is_replaced_from_the_same_place_only(animals):
     for animal, message in (
         (Animal("dog", "barks", other), "the name 'dog' is taken by another animal: barks louder"),
         (Animal("cow", "barks", build), "the name 'cow' is taken by another animal: eats grass"),
-        (Animal("Dog 2", "barks", build), "must be in kebab-case, like early-stopped-coin, got 'Dog 2'"),
+        (Animal("Dog 2", "barks", build), "joined by hyphens like early-stopped-coin, got 'Dog 2'"),
     ):
         with pytest.raises(ValueError, match=message):
             animals.add(animal)

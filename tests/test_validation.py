@@ -111,7 +111,7 @@ def test_the_type_of_checked_shares_tells_whether_all_are_zero_or_one():
         ),
         ([-1, 1], "y must be numbers in [0, 1] or boolean, got -1 at row 0: for -1 and 1 give (y + 1) // 2"),
         ([], "y is empty: give at least one value"),
-        ([[0.5]], "y must be one-dimensional, got shape (1, 1)"),
+        ([[0.5]], "y must be one-dimensional, got shape (1, 1): give one column of it"),
     ],
 )
 def test_refused_shares_are_named_with_their_row(given, message):

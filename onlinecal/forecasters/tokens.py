@@ -121,9 +121,14 @@ class OpenForecasts:
             raise ValueError(f"forecast must be a {self._kind.__name__} that forecast() issued, got {got}")
         serial, issuer = forecast.serial, forecast.issuer
         if issuer != self._issuer:
-            raise ValueError(f"forecast {serial} was issued by another forecaster: {forecast!r}")
+            raise ValueError(
+                f"forecast {serial} was issued by another forecaster, which has to settle it: {forecast!r}"
+            )
         if serial not in self._open:
-            raise ValueError(f"forecast {serial} has been settled before: {forecast!r}")
+            raise ValueError(
+                f"forecast {serial} has been settled, withdrawn or expired before, and each is settled once: "
+                f"{forecast!r}"
+            )
 
     def close(self, forecast: Any) -> None:
         """Close a token that `check` accepts."""

@@ -258,6 +258,7 @@ def chosen(name: str | None, kind: Kind, n_bins: int | None) -> Chosen:
     if binning is None:
         able = ", ".join(package for package, other in CONVENTIONS.items() if getattr(other, kind))
         raise ValueError(
-            f"convention must be that of a package with this kind of error, {able}, got {name!r}"
+            f"convention must be that of a package with a {kind.replace('_', '-')} error, {able}, "
+            f"got {name!r}"
         )
     return Chosen(binning, n_bins or convention.n_bins, convention)

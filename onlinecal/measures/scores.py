@@ -104,8 +104,8 @@ def _event_error(
         total = float((counts.zeros + counts.ones)[places].sum())
     if not total:
         raise ValueError(
-            "forecasts must not all be 0 with this convention: its bins leave 0 out, so there is no round to "
-            "average over"
+            "forecasts must not all be 0 with this convention, whose bins leave 0 out: there is no round to "
+            "average over. Leave the convention out, or give normalize=False"
         )
     return error / total
 

@@ -254,11 +254,15 @@ class _History:
             check_same_length(p, named, "forecasts and groups")
             gone = missing_in(named)
             if gone.any():
-                raise ValueError(f"groups must have a value in every row, got none at row {gone.argmax()}")
+                raise ValueError(
+                    f"groups must have a value in every row, got none at row {gone.argmax()}: leave it out"
+                )
             try:
                 kinds, numbers = np.unique(named, return_inverse=True)
             except TypeError as error:
-                raise ValueError(f"groups must be values of one kind: {error}") from error
+                raise ValueError(
+                    f"groups must be values of one kind ({error}): give str(...) of each"
+                ) from error
             check_keys(kinds.tolist())
             # groups of one row each are the same as no groups
             self.members = numbers if numbers.max() + 1 < len(p) else None

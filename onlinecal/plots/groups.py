@@ -165,7 +165,7 @@ def _with_rounds(repair: list[dict[str, Any]]) -> pl.DataFrame:
     """The rows of a `GroupRepair` that have rounds; ValueError if all groups are empty."""
     table = pl.DataFrame(repair).filter(pl.col("count") > 0)
     if table.is_empty():
-        raise ValueError("groups must have rounds, all are empty")
+        raise ValueError(f"groups must have rows in them, but all {len(repair)} are empty")
     return table
 
 

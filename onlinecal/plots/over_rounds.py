@@ -446,7 +446,7 @@ def model_weights_table(weights: ArrayLike, names: Sequence[Any]) -> pl.DataFram
         raise ValueError(f"weights must have the shape (rows, models), got {table.shape}")
     if len(names) != table.shape[1]:
         raise ValueError(f"names must be one for each of {table.shape[1]} models, got {len(names)}")
-    refuse(~(table >= 0.0), table, "weights must not be negative")
+    refuse(~(table >= 0.0), table, "weights must not be negative", axes=("row", "model"))
     ends = np.unique(np.linspace(0, len(table), min(MOST_WEIGHT_ROWS, len(table)) + 1).astype(np.int64))
     means = np.add.reduceat(table, ends[:-1], axis=0) / np.diff(ends)[:, None]
     columns = {str(name): column for name, column in zip(names, means.T, strict=True)}

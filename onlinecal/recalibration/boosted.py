@@ -52,7 +52,7 @@ from onlinecal.recalibration.groups.start import (
 from onlinecal.recalibration.probability_recalibrator import repeats, row_weights
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.tables.columns import check_probabilities, check_same_index, check_same_length
-from onlinecal.tables.frames import unmasked
+from onlinecal.tables.frames import ragged, unmasked
 from onlinecal.threads import one_thread
 from onlinecal.validation import (
     check_choice,
@@ -271,7 +271,10 @@ class BoostedRecalibrator(BaseEstimator):
             has_fit_parameter(regressor, "sample_weight") for regressor in regressors
         ):
             repeats(
-                weights, "level sets" if self.step == "level sets" else "a regressor whose fit takes none"
+                weights,
+                "step='level sets'"
+                if self.step == "level sets"
+                else "a regressor whose fit takes no sample_weight",
             )
         X, outcomes, forecasts, weights = merged(X, outcomes, forecasts, weights)
         learn = self._learn_log_odds if self.step == "log-odds" else self._learn_level_sets
@@ -417,9 +420,12 @@ def check_features(X: Any) -> tuple[int, int]:
     try:
         shape = tuple(getattr(X, "shape", None) or np.asarray(X).shape)
     except ValueError as error:
-        raise ValueError("X must be a table with rows of equal length, got a ragged one") from error
+        raise ValueError(f"X must be a table with rows of equal length, got {ragged(X)}") from error
     if len(shape) != 2 or 0 in shape:
-        raise ValueError(f"X must be two-dimensional, (rounds, features), and not empty, got shape {shape}")
+        hint = ": for one feature give numpy.reshape(X, (-1, 1))" if len(shape) == 1 else ""
+        raise ValueError(
+            f"X must be two-dimensional, (rows, features), and not empty, got shape {shape}{hint}"
+        )
     return int(shape[0]), int(shape[1])
 
 
@@ -556,7 +562,8 @@ def answers_of(model: Any, X: Any) -> Floats:
     """The answers of a fitted regressor, shape (n,); ValueError if one is not finite."""
     answers = np.asarray(model.predict(X), dtype=np.float64).reshape(-1)
     if not np.isfinite(answers).all():
-        raise ValueError(f"regressor must answer finite numbers, got {answers[~np.isfinite(answers)][0]}")
+        bad = answers[~np.isfinite(answers)][0]
+        raise ValueError(f"regressor must answer finite numbers, got {bad} from {type(model).__name__}")
     return answers
 
 

@@ -43,6 +43,7 @@ from onlinecal.tables.columns import (
     refuse,
 )
 from onlinecal.tables.frames import as_array, missing_in, unmasked
+from onlinecal.texts import shown
 
 
 def enough_folds(folds: int, y: LabelArray) -> int:
@@ -53,7 +54,8 @@ def enough_folds(folds: int, y: LabelArray) -> int:
         return folds
     if fewest < 2:
         raise ValueError(
-            f"cv={folds} needs at least 2 rows of every class, got 1 of class {rarest!r}: give a splitter"
+            f"cv={folds} needs at least 2 rows of every class, got 1 of class {rarest!r}: give more of it, "
+            "or a splitter as cv"
         )
     remark = f"cv={folds} becomes {fewest}: there are {fewest} rows of class {rarest!r}"
     warn_of([remark], UserWarning)
@@ -500,7 +502,8 @@ def _known_classes(y: LabelArray, fitted: Any | None) -> LabelArray:
         own = np.asarray(fitted.classes_)
         if not np.isin(classes, own).all():
             unknown = classes[~np.isin(classes, own)].tolist()[0]
-            raise ValueError(f"y must be labels that the frozen estimator knows, got {unknown!r}")
+            known = shown(own.tolist())
+            raise ValueError(f"y must be labels that the frozen estimator knows, {known}, got {unknown!r}")
         return np.unique(own)
     if len(classes) < 2:
         raise ValueError(

@@ -38,6 +38,7 @@ from onlinecal.tables.columns import (
 )
 from onlinecal.tables.formats import twice
 from onlinecal.tables.frames import as_array, names_of, objects_of
+from onlinecal.texts import shown
 
 FEWEST_ROWS = 2
 """The fewest rows from which anything can be learnt: smaller sums of weights of several rows get a remark."""
@@ -78,7 +79,8 @@ def number_labels(
         try:
             numbered[row] = numbers[label]
         except (KeyError, TypeError):
-            raise ValueError(f"y must be one of the classes, got {label!r} at row {row}") from None
+            wanted = shown(known.tolist())
+            raise ValueError(f"y must be one of the classes {wanted}, got {label!r} at row {row}") from None
     if not len(numbered):
         raise ValueError("y is empty: give at least one label")
     return numbered, _plain(known)
@@ -267,10 +269,15 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             raise ValueError("X must be a table and y a column, got them the other way round: swap them")
         check_same_index(X, y, "X and y")
         if repeated := twice(names_of(X) or []):
-            raise ValueError(f"X must have different names, got two columns {min(map(str, repeated))!r}")
+            raise ValueError(
+                f"X must have different names, got two columns {min(map(str, repeated))!r}: rename one"
+            )
         table = check_probability_rows(X, "X", keep_single=True)
         if table.shape[1] < 2:
-            raise ValueError(f"X must have at least 2 columns, got {table.shape[1]}")
+            raise ValueError(
+                f"X must have at least 2 columns, got {table.shape[1]}: for two classes give "
+                "numpy.column_stack([1 - X, X])"
+            )
         labels, known = number_labels(y, table.shape[1], classes_of(X, y, self.classes))
         check_same_length(table, labels, "X and y")
         weights = row_weights(sample_weight, len(table), X, "X")

@@ -217,9 +217,12 @@ def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
         array = array[:, 0]
     if array.ndim != 1:
         names = names_of(values)
-        advice = f": give one column of it, as df[{names[0]!r}]" if names else ""
+        advice = "" if array.ndim else ": give a list or an array of values"
+        if array.ndim == 2:
+            advice = f": give one column of it{f', as df[{names[0]!r}]' if names else ''}"
         if names and len(set(names)) < len(names):
-            advice = f": two of its columns are called {next(n for n in names if names.count(n) > 1)!r}"
+            called = next(n for n in names if names.count(n) > 1)
+            advice = f": two of its columns are called {called!r}, rename one"
         raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}{advice}")
     if array.size == 0:
         raise ValueError(f"{name} is empty: give at least one value")
@@ -331,10 +334,11 @@ def check_keys(keys: Iterable[Any], name: str = "groups") -> None:
             )
 
 
-def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np.bool_]:
+def check_groups(groups: Any, n_rounds: int, name: str = "groups", for_text: str = "") -> NDArray[np.bool_]:
     """Membership of shape (n_rounds, G), boolean or 0/1, G >= 1: as a boolean array, rows contiguous.
 
-    The groups may also be a data frame of boolean columns, or a single group of shape (n_rounds,).
+    The groups may also be a data frame of boolean columns, or a single group of shape (n_rounds,). `for_text`
+    says what to do about texts, for the error.
     """
     table = as_array(groups, name, "a table", "a table with rows of equal length")
     if table.ndim == 1:
@@ -344,12 +348,9 @@ def check_groups(groups: Any, n_rounds: int, name: str = "groups") -> NDArray[np
     if len(table) != n_rounds:
         raise ValueError(f"{name} must have a row for each of the {n_rounds} forecasts, got {len(table)}")
     if table.dtype != np.bool_:
-        if table.dtype.kind not in "iufO":
-            raise ValueError(
-                f"{name} must be boolean or 0/1, got values like {table.flat[0]!r}: give categories as a"
-                " data frame; predicates work with any table"
-            )
-        bad = ~((table == 0) | (table == 1))
-        refuse(bad, table, f"{name} must be boolean or 0/1", axes=("row", "group"))
+        known = (table == 0) | (table == 1) if table.dtype.kind in "iufO" else np.zeros(table.shape, bool)
+        text = next((value for value in table[~known][:1] if isinstance(value, (str, bytes))), None)
+        hint = "" if text is None else for_text or f": give each group booleans, as column == {str(text)!r}"
+        refuse(~known, table, f"{name} must be boolean or 0/1", hint, ("row", "group"))
         table = table.astype(np.bool_)
     return np.ascontiguousarray(table)

@@ -83,7 +83,7 @@ def check_file(path: Path) -> None:
             'text. Standard input, "-", needs no extension'
         )
     if path.suffix.lower() == ".npz" and not zipfile.is_zipfile(path):
-        raise ValueError(f"{path} cannot be read as npz: it is not an archive of arrays")
+        raise ValueError(f"{path} cannot be read as npz: it is no archive of arrays, as numpy.savez writes")
 
 
 def _form(path: Path) -> str | None:
@@ -168,7 +168,7 @@ def read_frame(path: Path, wanted: Iterable[str] = (), as_written: Iterable[str]
     """
     form, origin = _opened(path)
     if form in TEXT_FORMATS and isinstance(origin, bytes) and not origin.strip():
-        raise ValueError(f"{called(path)} holds no rounds: it needs at least one row")
+        raise ValueError(f"{called(path)} has no rows: it needs at least one")
     with readable(path, form):
         reader = _reader(form, origin)
     names = _plain_names(reader.names)
@@ -186,7 +186,7 @@ def read_frame(path: Path, wanted: Iterable[str] = (), as_written: Iterable[str]
         frame = reader.read(places, {place for place in places if names[place] in texts})
     frame.columns = [names[place] for place in places]
     if frame.height == 0:
-        raise ValueError(f"{called(path)} holds no rounds: it needs at least one row")
+        raise ValueError(f"{called(path)} has no rows: it needs at least one")
     return frame
 
 

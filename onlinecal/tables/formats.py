@@ -21,6 +21,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from onlinecal.texts import cut, shown
+
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
@@ -233,7 +235,8 @@ def _parsed(text: bytes) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; ValueError if a name comes twice, since one of its values would be lost."""
     for name in twice(name for name, _ in pairs):
-        raise ValueError(f"an object has two values for {name!r}")
+        values = " and ".join(shown(value) for key, value in pairs if key == name)
+        raise ValueError(f"an object has two values for {name!r}, {values}: keep one of them")
     return dict(pairs)
 
 
@@ -251,6 +254,9 @@ def _rows_in(text: Any) -> list[dict[str, Any]]:
         lengths = {len(column) if isinstance(column, list) else None for column in columns.values()}
         if len(lengths) == 1 and None not in lengths and len(labels) < 2:
             return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        if None not in lengths and len(lengths) > 1:
+            sizes = ", ".join(f"{name} {len(column):,}" for name, column in columns.items())
+            raise ValueError(f"its columns must have the same length, got {cut(sizes)}")
         if not any(isinstance(value, (dict, list)) for value in text.values()):
             return [text]
         raise ValueError(f"it is one object, {{{', '.join(list(text)[:3])}, ...}}: it must be {ROWS_ALIKE}")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinecal.texts import shown
+from onlinecal.texts import counted, shown
 
 UNREAD_KINDS = {
     ("polars", "LazyFrame"): "a LazyFrame: collect() it first",
@@ -83,13 +83,36 @@ def as_array(values: Any, name: str, wanted: str = "a column", even: str = "a fl
     try:
         return _plain_objects(np.asarray(values))
     except ValueError as error:
-        raise ValueError(f"{name} must be {even}, got a ragged one") from error
+        raise ValueError(f"{name} must be {even}, got {ragged(values)}") from error
+
+
+def ragged(rows: Any) -> str:
+    """What an error says of rows that are no array: the first that is not as long as the first of all."""
+    lengths = [_length(row) for row in rows] if isinstance(rows, (list, tuple)) else []
+    row = next((row for row, length in enumerate(lengths) if length != lengths[0]), None)
+    if row is None:
+        return "a ragged one"
+    first, other = (
+        "a single value" if length is None else counted(length, "value")
+        for length in (lengths[0], lengths[row])
+    )
+    return f"a ragged one, with {first} at row 0 and {other} at row {row}"
+
+
+def _length(row: Any) -> int | None:
+    """How many values a row has; None for what is a value itself."""
+    try:
+        return None if isinstance(row, (str, bytes)) else len(row)
+    except TypeError:
+        return None
 
 
 def refuse_no_array(values: Any, name: str, wanted: str) -> None:
     """Refuse what numpy would make a single object of, and what has no order or no rows yet."""
     if isinstance(values, (str, bytes)):
-        raise ValueError(f"{name} must be {wanted}, got the text {shown(values)}: read a file first")
+        raise ValueError(
+            f"{name} must be {wanted}, got the text {shown(values)}: if it names a file, read it first"
+        )
     if isinstance(values, Mapping) and (type(values).__module__.partition(".")[0] != "xarray"):
         raise ValueError(
             f"{name} must be {wanted}, got a dict with the keys {list(values)[:3]}: "
@@ -100,7 +123,8 @@ def refuse_no_array(values: Any, name: str, wanted: str) -> None:
         if unread is not None:
             raise ValueError(f"{name} must be {wanted}, got {unread}")
     if isinstance(values, Set) and not isinstance(values, Sequence):
-        raise ValueError(f"{name} must be {wanted}, got a {type(values).__name__}, which has no order")
+        kind = type(values).__name__
+        raise ValueError(f"{name} must be {wanted}, got a {kind}, which has no order: give a list in order")
     if isinstance(values, Iterator) and not hasattr(values, "__array__"):
         kind = type(values).__name__
         raise ValueError(f"{name} must be {wanted}, got a {kind}, which is read once: give list(...) of it")
@@ -108,7 +132,10 @@ def refuse_no_array(values: Any, name: str, wanted: str) -> None:
         raise ValueError(f"{name} must be {wanted}, got a sparse one of scipy: give its toarray()")
     if isinstance(values, np.ndarray) and values.dtype.names is not None:
         fields = ", ".join(values.dtype.names[:3])
-        raise ValueError(f"{name} must be {wanted}, got an array with the fields {fields}: name one of them")
+        first = f"{name}[{values.dtype.names[0]!r}]"
+        raise ValueError(
+            f"{name} must be {wanted}, got an array with the fields {fields}: give one of them, as {first}"
+        )
 
 
 def unmasked(table: Any) -> Any:
@@ -295,7 +322,9 @@ def of_arrow(data: Any, name: Any) -> Any:
     # libraries raise errors of many kinds for what they cannot read
     except (Exception, pl.exceptions.PanicException) as error:
         reason = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)
-        raise ValueError(f"{name} of type {type(data).__name__} cannot be read: {reason}") from error
+        raise ValueError(
+            f"{name} of type {type(data).__name__} cannot be read ({reason}): make a numpy array of it first"
+        ) from error
 
 
 def _without_encoding(data: Any) -> Any:

@@ -44,7 +44,8 @@ def kept(path: str | Path, what: str) -> dict[str, NDArray[Any]]:
     payload, mark, digits = data[: -len(MARK) - DIGITS], data[-len(MARK) - DIGITS : -DIGITS], data[-DIGITS:]
     if mark != MARK:
         raise ValueError(
-            f"{path} is not a file of {what} that onlinecal wrote: it is another file, or its end is missing"
+            f"{path} is not a file of {what} that onlinecal wrote: it is another one, or its end is missing. "
+            "Name the file that was saved, or read another copy of it"
         )
     if digits != b"%08x" % crc32(payload):
         raise ValueError(
@@ -55,6 +56,6 @@ def kept(path: str | Path, what: str) -> dict[str, NDArray[Any]]:
         arrays = dict(file)
     written, found = arrays.pop("format").tolist(), arrays.pop("what").item()
     if found != what:
-        raise ValueError(f"{path} is not a file of {what}, but one of {found}")
+        raise ValueError(f"{path} is not a file of {what}, but one of {found}: name another file")
     check_format(f"{path}, {what},", written)
     return arrays

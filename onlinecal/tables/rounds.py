@@ -289,7 +289,11 @@ def _good_rows(columns: dict[str, NumberColumn], path: Path) -> tuple[NDArray[np
         for column in columns.values():
             if not column.good.any():
                 replace(column, reading=None).checked(path)
-        raise ValueError(f"{called(path)}: no row has good values in all of the columns {', '.join(columns)}")
+        bad = [f"{name} must {c.rule}, got {c.first_bad}" for name, c in columns.items() if not c.good.all()]
+        names = ", ".join(columns)
+        raise ValueError(
+            f"{called(path)}: no row has good values in all of the columns {names}: {'; '.join(bad)}"
+        )
     reasons = [
         f"{(~column.good).sum():,} by {name}, which must {column.rule}, as {column.first_bad} does not"
         for name, column in columns.items()
@@ -332,7 +336,10 @@ def known_from(
 
     rows = np.arange(len(rounds.outcomes))
     if settled_at is not None and together is not None:
-        raise ValueError("--settled-at and --together exclude each other: both say when outcomes are known")
+        raise ValueError(
+            "--settled-at and --together exclude each other, since both say when outcomes are known: leave "
+            "one out"
+        )
     if together is not None:
         of_group = group_numbers(rounds, together)
         last = np.zeros(of_group.max() + 1, dtype=np.int64)

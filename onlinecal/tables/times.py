@@ -82,7 +82,9 @@ class Times:
         """Refuse a missing value in the wanted rows, by default in any; the error names its row."""
         missing = self.missing if wanted is None else self.missing & wanted
         if missing.any():
-            raise ValueError(f"{self.name} has no value at row {int(missing.argmax())}")
+            raise ValueError(
+                f"{self.name} has no value at row {int(missing.argmax())}: fill it in, or leave the row out"
+            )
 
     @property
     def span(self) -> str:
@@ -111,7 +113,8 @@ class Times:
 def joined(first: Times, second: Times) -> Times:
     """Both columns one after the other; ValueError if they are of different kinds."""
     kind = second.kind if first.missing.all() else first.kind
-    alike = [replace(each, kind=kind) if each.missing.all() else each for each in (first, second)]
+    before = replace(first, name=f"the {second.name} before them")
+    alike = [replace(each, kind=kind) if each.missing.all() else each for each in (before, second)]
     return Times(
         second.name,
         kind,
@@ -222,13 +225,14 @@ def _of_objects(name: str, array: NDArray[Any], missing: NDArray[np.bool_]) -> T
         column_kind = column_kind or kind
         if kind != column_kind:
             raise ValueError(
-                f"{name} must hold times of one kind, got {column_kind}, and {shown(value)} at row {row}"
+                f"{name} must hold times of one kind, got {column_kind} first and {kind} at row {row}, "
+                f"{shown(value)}: write all of them alike"
             )
         if kind == INSTANT:
             try:
                 value = value.astimezone(UTC).replace(tzinfo=None)
             except OverflowError as error:
-                text = f"{name} has {shown(str(value))} at row {row}, which is out of Python's years in UTC"
+                text = f"{name} has {shown(str(value))} at row {row}, outside the years 1 to 9999 in UTC"
                 raise ValueError(text) from error
         # stamps of pandas keep their nanoseconds
         is_pandas = hasattr(value, "to_numpy")
@@ -328,7 +332,7 @@ def in_one_unit(columns: list[Times]) -> list[NDArray[Any]]:
         if other.kind != first.kind and not other.missing.all():
             raise ValueError(
                 f"{other.name} and {first.name} cannot be compared: {other.kind}, as {_example(other)}, and "
-                f"{first.kind}, as {_example(first)}"
+                f"{first.kind}, as {_example(first)}; give both as one kind"
             )
     if first.kind == NUMBER:
         return [times.values for times in columns]
@@ -389,6 +393,6 @@ def in_time(
             forecast = f"row {row}" if made is None else f"{own.name} {own.shown(row)}"
             raise ValueError(
                 f"{times.name} has {times.shown(row)} at row {row}, before the forecast itself, which is of "
-                f"{forecast}"
+                f"{forecast}: it must not be earlier"
             )
     return [at, *moments]

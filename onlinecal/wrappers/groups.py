@@ -255,7 +255,9 @@ def check_groups(groups: Any) -> None:
     """ValueError unless these are names with predicates on the features, or names of columns."""
     if isinstance(groups, Mapping):
         for name, predicate in groups.items():
-            if not isinstance(name, str) or not callable(predicate) or name == EVERYONE:
+            if name == EVERYONE:
+                raise ValueError(f"groups must have other names than {name!r}, which stands for all rows")
+            if not isinstance(name, str) or not callable(predicate):
                 raise ValueError(f"groups must map names to functions, got {name!r}: {predicate!r}")
     elif not isinstance(groups, (list, tuple)) or not all(isinstance(name, str) for name in groups):
         raise ValueError(f"groups must be names and functions, or a list of columns, got {groups!r}")
@@ -374,7 +376,10 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         if horizon is not None:
             horizon = check_count(horizon, "horizon")
             if scheme == "atoms" and n_atoms is None and not isinstance(groups, Mapping):
-                raise ValueError("n_atoms is needed beside a horizon when groups are columns, got None")
+                raise ValueError(
+                    "n_atoms must be given where groups are columns and there is a horizon, got None: how "
+                    "many combinations of groups to expect"
+                )
         if n_atoms is not None:
             n_atoms = check_count(n_atoms, "n_atoms")
         self.groups, self.scheme, self.horizon, self.n_atoms = groups, scheme, horizon, n_atoms

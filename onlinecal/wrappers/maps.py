@@ -620,7 +620,9 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         if fading is not None:
             check_open_unit(fading, "fading")
         if fading is not None and window is not None:
-            raise ValueError(f"window and fading exclude each other, got {window!r} and {fading!r}")
+            raise ValueError(
+                f"window and fading exclude each other, got {window!r} and {fading!r}: leave one out"
+            )
         self.p, self.epsilon, self.delta, self.seed = p, epsilon, delta, seed
         self.n_levels, self.tolerance = n_levels, tolerance
         self.estimation, self.within = estimation, within

@@ -204,13 +204,19 @@ def read_keys(groups: Any, length: int) -> Keys:
     keys = objects_of(groups, "groups")
     check_same_length(range(length), keys, "probabilities and groups")
     numbers: dict[Hashable, int] = {}
-    try:
-        of_row = [numbers.setdefault(key, len(numbers)) for key in keys]
-    except TypeError as error:
-        raise ValueError(f"groups must be keys with a hash: {error}") from error
+    of_row = []
+    for row, key in enumerate(keys):
+        try:
+            of_row.append(numbers.setdefault(key, len(numbers)))
+        except TypeError as error:
+            raise ValueError(
+                f"groups must be keys with a hash, as texts or numbers, got {shown(key)} at row {row}"
+            ) from error
     for key, number in numbers.items():
         if key is None or key != key:
             row = of_row.index(number)
-            raise ValueError(f"groups must name a key for every row, got {key!r} at row {row}")
+            raise ValueError(
+                f"groups must name a key for every row, got {key!r} at row {row}: give one, or leave it out"
+            )
     check_keys(numbers)
     return Keys(numbers, np.array(of_row, np.int64))

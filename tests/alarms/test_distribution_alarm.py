@@ -100,8 +100,8 @@ def test_after_an_alarm_it_begins_anew_and_copies_go_on_alike():
         ({0.0: 0.5, 1.0: 0.499998}, 0.0, "chances must not decrease, got 0.499998 at threshold 1.0 after"),
         ({0.0: 0.5, 1.0: 1.000002}, 0.0, r"chances must be numbers in \[0, 1\], got 1.000002 at thr"),
         ({0.0: np.nan}, 0.0, r"chances must be numbers in \[0, 1\], got nan at threshold 0.0"),
-        ({1.0: 0.5, 0.0: 0.6}, 0.0, "the thresholds of chances must increase, got 0.0 after 1.0"),
-        ({1.0: 0.6, 0.0: 0.5}, 0.0, "the thresholds of chances must increase, got 0.0 after 1.0"),
+        ({1.0: 0.5, 0.0: 0.6}, 0.0, "thresholds of chances must increase, got 0.0 at place 1 after 1.0"),
+        ({1.0: 0.6, 0.0: 0.5}, 0.0, "thresholds of chances must increase, got 0.0 at place 1 after 1.0"),
         *(
             ({q: 0.5, 1.0: 0.6}, 0.0, "the thresholds of chances at place 0 must be a finite number, got")
             for q in (np.nan, np.inf, -np.inf, True, "0", None)

@@ -146,7 +146,7 @@ def test_a_token_is_settled_once_by_its_own_forecaster_with_an_outcome(build, ba
     before = forecaster.memory.tolist()
     for settled, number in ((first, 0), (second, 1)):
         for settle in (forecaster.withdraw, lambda token: forecaster.observe(token, 1)):
-            with pytest.raises(ValueError, match=f"forecast {number} has been settled before"):
+            with pytest.raises(ValueError, match=f"forecast {number} has been settled, with"):
                 settle(settled)
     assert forecaster.memory.tolist() == before
     forecaster.observe(third, 1)

@@ -141,7 +141,7 @@ FUNCTIONS = m.functional_multicalibration_error
             (m.decision_loss_gap, (*TWO, losses), {}, message)
             for losses, message in (
                 ([[[1.0, np.inf]]], "got .*inf.* at loss 0, action 0, class 1"),
-                ([[[1.0, 2.0, 3.0]]], "losses must have 2 classes, got 3"),
+                ([[[1.0, 2.0, 3.0]]], "losses must have a column for each of 2 classes, got 3"),
                 ([1.0, 2.0], "losses must be a table of shape"),
                 ("cheap", "losses must be numbers"),
             )
@@ -155,8 +155,8 @@ FUNCTIONS = m.functional_multicalibration_error
                 (np.array([[0], [1], [nan]]), "groups must be boolean or 0/1, got .*nan.* at row 2, group 0"),
                 (np.array([[0], [1], [None]]), "groups must be boolean or 0/1, got None at row 2, group 0"),
                 (np.empty((3, 0)), "groups must be a table"),
-                ([[1], [1, 0], [1]], "ragged"),
-                (np.array([["a"], ["b"], ["c"]]), "groups must be boolean or 0/1, got values like"),
+                ([[1], [1, 0], [1]], "a ragged one, with 1 value at row 0 and 2 values at row 1"),
+                (np.array([["a"], ["b"], ["c"]]), "0/1, got .a. at row 0, group 0: give each group booleans"),
             )
         ),
         (m.multicalibration_error, (*ONE, [[1]]), {"n_bins": 0}, "n_bins must be a whole number"),

@@ -229,11 +229,11 @@ BAD = [
     ("level_sets", TABLE_OF_ONE, {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
     ("level_sets", TABLE_OF_ONE, {"confidence": 0}, "confidence must be a number between 0 and 1, got 0"),
     ("decision_costs", (*TABLE_OF_ONE, [[1.0, math.nan]]), {}, "losses must be finite, got .*nan.* class 1"),
-    ("group_mean_biases", EMPTY, {}, "groups must have rounds, all are empty"),
+    ("group_mean_biases", EMPTY, {}, "groups must have rows in them, but all . are empty"),
     ("group_mean_biases", GROUP, {"after": [0.5] * 2}, "forecasts and after must have the same length"),
     ("group_mean_biases", GROUP, {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
     ("group_mean_biases", GROUP, {"confidence": 0}, "confidence must be a number between 0 and 1, got 0"),
-    ("group_biases", EMPTY, {}, "groups must have rounds, all are empty"),
+    ("group_biases", EMPTY, {}, "groups must have rows in them, but all . are empty"),
     ("group_biases", GROUP, {"after": [2.0]}, "after must lie in .* got 2.0"),
     ("group_biases", GROUP, {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
     ("certificate", ([1.0, -1.0],), {}, "certificates must be finite and not negative, got -1.0 at row 1"),
@@ -388,5 +388,5 @@ def test_weights_of_models_are_averages_of_neighbouring_rows():
     assert [text.get_text() for text in ax.texts] == ["one", "other"]
     with pytest.raises(ValueError, match="names must be one for each of 2 models, got 1"):
         table_of("model_weights", weights, ["one"])
-    with pytest.raises(ValueError, match="weights must not be negative, got -1"):
+    with pytest.raises(ValueError, match=r"weights must not be negative, got -1\.0 at row 0, model 0"):
         table_of("model_weights", -weights, ["one", "other"])

@@ -1,5 +1,7 @@
 """BoostedRecalibrator, as in the paper and by default: rounds, what holds at the end, weights, tables."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -274,10 +276,10 @@ def test_weights():
     wrong = np.where(np.arange(300) < 150, 1 - y, y)
     half = BoostedRecalibrator(cv=2).fit(X, wrong, p, np.arange(300) >= 150).predict_proba(X, p)
     assert (half == BoostedRecalibrator(cv=2).fit(X[150:], y[150:], p[150:]).predict_proba(X, p)).all()
-    with pytest.raises(ValueError, match="must be whole numbers with level sets, got 0"):
+    with pytest.raises(ValueError, match="must be whole numbers with step='level sets', got 0"):
         plain.fit(X, y, p, np.full(300, 0.5))
     with pytest.raises(
-        ValueError, match="must be whole numbers with a regressor whose fit takes none, got 0"
+        ValueError, match="must be whole numbers with a regressor whose fit takes no sample_weight, got 0"
     ):
         BoostedRecalibrator(KNeighborsRegressor()).fit(X, y, p, np.full(300, 0.5))
     with pytest.raises(ValueError, match="sample_weight must be at least 0 and finite, got -1"):
@@ -348,3 +350,16 @@ def test_no_answer_moves_a_row_farther_than_the_longest():
     assert moved == pytest.approx(
         [ANSWER_SHARE * LONGEST_ANSWER, -ANSWER_SHARE * LONGEST_ANSWER, ANSWER_SHARE]
     )
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([[1.0, 2.0], [3.0]], "equal length, got a ragged one, with 2 values at row 0 and 1 value at row 1"),
+        ([[1.0], 2.0], "equal length, got a ragged one, with 1 value at row 0 and a single value at row 1"),
+        ([1.0, 2.0], "not empty, got shape (2,): for one feature give numpy.reshape(X, (-1, 1))"),
+    ],
+)
+def test_what_is_no_table_of_features_is_refused_with_its_row(X, message):
+    with pytest.raises(ValueError, match=f"^X must be .*{re.escape(message)}$"):
+        BoostedRecalibrator().fit(X, [0, 1])

@@ -36,7 +36,7 @@ OF_TABLES = [
     (np.log(P), y, "got -0.10.* at row 0, class 0: are they scores or log odds"),
     ([[0.5, 0.5], [None, 1.0]] * 20, y, "got None at row 1, class 0: leave the row out"),
     ([["0.5", "0.5"]] * 40, y, "got '0.5' at row 0, class 0: turn texts into numbers first"),
-    ("p.csv", y, "X must be a table, got the text 'p.csv': read a file first"),
+    ("p.csv", y, "X must be a table, got the text 'p.csv': if it names a file, read it first"),
     ({"no": 1 - p, "yes": p}, y, r"got a dict with the keys \['no', 'yes'\]: give pandas.DataFrame"),
     (p, y, r"got shape \(40,\): for two classes give numpy.column_stack\(\[1 - X, X\]\)"),
     (y, P, "X must be a table and y a column, got them the other way round"),
@@ -44,7 +44,7 @@ OF_TABLES = [
     (P, 2 * y - 1, r"got -1 at row 0: for -1 and 1 give \(y \+ 1\) // 2"),
     (P, y + 1, r"got 2 at row 1: are they counted from 1\?"),
     (P, [0, None, 1, 1] * 10, "got None at row 1: leave the row out"),
-    (P, "labels.csv", "y must be a column, got the text 'labels.csv': read a file first"),
+    (P, "labels.csv", "y must be a column, got the text 'labels.csv': if it names a file, read it first"),
     (P, {0: 1}, r"y must be a column, got a dict with the keys \[0\]"),
 ]
 
@@ -69,11 +69,11 @@ OF_GROUPS = [
     (p, [0, None, 1, 1] * 10, GROUPS, "got None at row 1: leave the row out"),
     (100 * p, y, GROUPS, r"got 10.0 at row 0: are they percent\? divide by 100"),
     ([0.5, None, 0.3, 0.1] * 10, y, GROUPS, "got None at row 1: leave the row out"),
-    ("p.csv", y, GROUPS, "must be a column, got the text 'p.csv': read a file first"),
+    ("p.csv", y, GROUPS, "must be a column, got the text 'p.csv': if it names a file, read it first"),
     ({"p": p}, y, GROUPS, r"must be a column, got a dict with the keys \['p'\]"),
     (p, y, "region", "groups must be a table, got the text 'region'"),
     (p, y, {"region": ["north"] * 40}, "groups must be a table, got a dict with the keys"),
-    (p, y, ["north", "south"] * 20, "got values like np.str_.'north'.: give categories as a data frame"),
+    (p, y, ["north", "south"] * 20, "0/1, got 'north' at row 0, group 0: give categories as a data frame"),
 ]
 
 

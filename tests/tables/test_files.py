@@ -110,8 +110,8 @@ def test_columns_are_read_as_said(tmp_path, options, text, p, y, remark):
     [
         ("a.txt", "p\n1\n", {}, 'cannot tell the format of .* Standard input, "-", needs no extension'),
         ("a.parquet", "p\n1\n", {}, "cannot be read as parquet"),
-        ("a.csv", "p,y\n", {}, "holds no rounds"),
-        ("a.csv", " \n\n", {}, "holds no rounds"),
+        ("a.csv", "p,y\n", {}, "has no rows: it needs at least one"),
+        ("a.csv", " \n\n", {}, "has no rows: it needs at least one"),
         ("a.csv", "p,y\n0.5,1\n1,maybe\n", {}, "'y' must be 0, 1 or boolean, got 'maybe' at row 1"),
         ("a.csv", "p;y\n0,5;1\n", {}, "got '0,5' at row 0: is this a decimal comma"),
         ("a.csv", "p,y\n0,5,1\n", {}, "row 0 has more fields than the header, 3 for 2: decimal commas"),
@@ -121,7 +121,7 @@ def test_columns_are_read_as_said(tmp_path, options, text, p, y, remark):
         ("a.csv", "p,y\n0.5,1\nNA,1\n", {}, r"got 'NA' at row 1 \(1 row like that\); --drop-invalid"),
         ("a.csv", "p,y\n0.5,won\n0.5,lost\n", {}, "--positive LABEL says .* its values: 'won', 'lost'"),
         ("a.csv", "p,y\n0.5,won\n", {"positive": "Won"}, "never has the value 'Won'; did you mean 'won'"),
-        ("a.csv", "p,y\n2,1\n0.3,x\n", {"drop_invalid": True}, "no row has good values"),
+        ("a.csv", "p,y\n2,1\n0.3,x\n", {"drop_invalid": True}, "p, y: .* .2. at row 0; y .* .x. at row 1"),
     ],
 )
 def test_refusals_say_what_may_help(tmp_path, name, text, options, words):

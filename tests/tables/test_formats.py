@@ -141,9 +141,9 @@ def test_python_s_nan_in_json_is_no_value(tmp_path):
     ("name", "text", "words"),
     [
         ("a.csv", "p,y,p\n0.5,1,0.2\n", "has two columns 'p': rename one"),
-        ("a.json", '{"p": 0.5, "y": 1, "p": 0.2}\n', "an object has two values for 'p'"),
+        ("a.json", '{"p": 0.5, "y": 1, "p": 0.2}\n', "an object has two values for 'p', 0.5 and 0.2: keep"),
         ("a.json", '{"a": [{"p": 1}], "b": [{"p": 1}]}', "several lists of rows, a, b: keep one"),
-        ("a.json", '{"p": [0.5, 0.2], "y": [1]}', "it must be a list of rows"),
+        ("a.json", '{"p": [0.5, 0.2], "y": [1]}', "its columns must have the same length, got p 2, y 1"),
         ("a.json", "[0.5, 0.2]", "it must be a list of rows"),
         ("a.csv", "p,y\n2.5,1\n1.8,0\n", "are they decimal odds"),
     ],

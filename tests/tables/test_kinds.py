@@ -570,7 +570,7 @@ def test_two_columns_of_one_name_are_refused_by_name():
     table = pd.DataFrame(TABLE[:, :2] / TABLE[:, :2].sum(axis=1, keepdims=True), columns=["a", "a"])
     for fit in (TemperatureScaling().fit, LpRecalibrator().fit):
         told = refusal(lambda fit=fit: fit(table, OUTCOMES))
-        assert told == "X must have different names, got two columns 'a'"
+        assert told == "X must have different names, got two columns 'a': rename one"
 
 
 def test_features_whose_names_are_numbers_are_those_of_an_array():

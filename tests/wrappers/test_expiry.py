@@ -102,7 +102,7 @@ def test_forecasts_that_expire_are_given_up_where_silence_says_nothing():
     assert {y for _, y in model.classifier.learnt} == {True}
     assert said[-100:].mean() > 0.8
     token, *_ = [model.forecast(x) for x in QUESTIONS[:22]]
-    with pytest.raises(ValueError, match="has been settled before"):
+    with pytest.raises(ValueError, match="has been settled, withdrawn or expired before"):
         model.observe(token, True)
 
 

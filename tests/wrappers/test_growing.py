@@ -200,7 +200,7 @@ REFUSED = {
     "groups": ({"groups": ["a"]}, "groups must be left out for these rows"),
     "due": ({"due": [40]}, "due must be left out for these rows: the span"),
     "when": ({"settled_at": None}, "settled_at must say when the outcomes of these rows became known"),
-    "other times": ({"times": [START]}, "times and times cannot be compared"),
+    "other times": ({"times": [START]}, "times and the times before them cannot be compared"),
     "an old id": (
         {"ids": ["g3"]},
         r"ids must be of new rows, got 'g3' at row 0, which is row 3 already: observe",
@@ -209,7 +209,7 @@ REFUSED = {
     "no number": ({"probabilities": [1.5]}, "probabilities must lie in"),
 }
 TOLD = {
-    "unknown": (("g30", 1, 30), "ids must be ids of rows that were forecast, got 'g30' at row 0"),
+    "unknown": (("g30", 1, 30), "ids must be those of rows that were forecast, got 'g30' at row 0"),
     "told again": (
         ("g3", None, 30),
         "outcomes must be of rows that have none, but row 'g3' has the same already",

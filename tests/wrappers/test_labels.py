@@ -217,7 +217,7 @@ def test_false_or_true_alone_stands_for_its_side(labels, is_declared):
 @each_wrapper
 def test_what_says_missing_is_no_label(wrap, y):
     model = wrap(Sides())
-    with pytest.raises(ValueError, match="y must be a class label, got"):
+    with pytest.raises(ValueError, match="y must be a class label, neither missing nor infinite, got"):
         model.learn_one({"p": 0.5, "t": 0}, y)
     assert model.predict_proba_one({"p": 0.5, "t": 0}) == wrap(Sides()).predict_proba_one({"p": 0.5, "t": 0})
 

@@ -159,7 +159,7 @@ def test_what_is_no_open_token_is_refused_and_nothing_is_learnt():
     assert pickle.dumps(model) == before
     for one in (copy.deepcopy(model), model):
         one.observe(token, True)
-        with pytest.raises(ValueError, match="forecast 0 has been settled before"):
+        with pytest.raises(ValueError, match="forecast 0 has been settled, withdrawn or expired before"):
             one.observe(token, True)
         assert one.n_rounds == 1
 

@@ -78,9 +78,12 @@ BAD_SETTINGS = {
         ({"groups": []}, "groups is empty"),
         ({"groups": 3}, "groups must be names and functions, or a list of columns, got 3"),
         ({"groups": {"a": 3}}, "groups must map names to functions, got 'a': 3"),
-        ({"groups": {EVERYONE: bool}}, "groups must map names to functions, got 'everyone'"),
+        ({"groups": {EVERYONE: bool}}, "groups must have other names than 'everyone', which stands"),
         ({"groups": ["a"], "scheme": "x"}, "scheme must be one of atoms, shared, got 'x'"),
-        ({"groups": ["a"], "horizon": 9}, "n_atoms is needed beside a horizon"),
+        (
+            {"groups": ["a"], "horizon": 9},
+            "n_atoms must be given where groups are columns and there is",
+        ),
     ],
     DecisionCalibratedClassifier: [
         ({"memory": "endless"}, "memory must be one of window, reservoir, got 'endless'"),
@@ -91,7 +94,7 @@ BAD_SETTINGS = {
         ({"epsilon": 2}, "epsilon must be a number between 0 and 1, got 2"),
         ({"window": 5}, "window must be a whole number of at least 8, got 5"),
         ({"fading": 1.0}, r"fading must be a number between 0 and 1, got 1\.0"),
-        ({"fading": 0.9, "window": 80}, "window and fading exclude each other, got 80 and 0.9"),
+        ({"fading": 0.9, "window": 80}, "window and fading exclude each other, got 80 and 0.9: leave"),
         ({"within": "shift", "estimation": "pools"}, "within='shift' needs"),
     ],
     BinnedMean: [({"n_bins": 0}, "n_bins must be a whole number of at least 1, got 0")],

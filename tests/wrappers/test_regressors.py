@@ -145,7 +145,7 @@ OF_A_MEAN = [
 OF_A_DISTRIBUTION = [
     ({"thresholds": []}, r"thresholds must be a sequence of numbers, at least one, got \[\]"),
     ({"thresholds": 3.0}, "thresholds must be a sequence of numbers, as a list, got 3.0"),
-    ({"thresholds": [1, 1]}, "thresholds must increase, got 1 after 1"),
+    ({"thresholds": [1, 1]}, "thresholds must increase, got 1 at place 1 after 1"),
     ({"thresholds": [1, float("nan")]}, "thresholds at place 1 must be a finite"),
     *(
         ({"thresholds": [q, 1.0]}, "thresholds at place 0 must be a finite number, got")

@@ -265,13 +265,13 @@ OF_COLUMNS = [
     ({"settled_at": list("abcd"), **TIMES}, "settled_at has 'a' at row 0, which cannot be read as a time"),
     (TIMES, "times needs settled_at or due"),
     ({"groups": ["a", None, "a", "b"]}, "groups must name a key for every row, got None at row 1"),
-    ({"groups": ["a", {}, "a", "b"]}, "groups must be keys with a hash: unhashable"),
+    ({"groups": ["a", {}, "a", "b"]}, "groups must be keys with a hash, as .* got {} at row 1"),
     ({"slack": 0.2}, "slack must be"),
 ]
 OF_TABLES = [
     ({"probabilities": [[1.0]] * 3}, "at least 2, got 1: for two classes a flat column"),
     ({"probabilities": [[0.5, 0.5], [0.5, 0.6], [1.0, 0.0]]}, "sum to 1 in every row, got 1.1 at row 1"),
-    ({"probabilities": [[0.5, 0.5], [0.5], [1.0, 0.0]]}, "probabilities must be .* got a ragged one"),
+    ({"probabilities": [[0.5, 0.5], [0.5], [1.0, 0.0]]}, "got .* 2 values at row 0 and 1 value at row 1"),
     ({"outcomes": [0, 1, 2]}, "outcomes must be .*, got 2 at row 2"),
     ({"outcomes": np.full((3, 2), 0.5)}, r"outcomes must be .*\(3, 2\)"),
     ({"probabilities": pl.DataFrame({"1": [1.0] * 3, "2": [0.0] * 3})}, "classes .*, got 0 at row 0"),

@@ -363,8 +363,8 @@ class Baseline(Restored, base.Classifier):
     def _check_bears(self, rounds: int) -> None:
         if not bears(self.memory, rounds):
             raise ValueError(
-                f"this forecaster's counts cannot bear {rounds} more rounds after {self.n_rounds}: "
-                "begin a new one"
+                f"this forecaster's counts would overflow in {rounds} more rounds after {self.n_rounds}: "
+                "begin a new forecaster"
             )
 
     @property

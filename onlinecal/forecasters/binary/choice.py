@@ -80,12 +80,14 @@ class GridSettings(NamedTuple):
             )
         if grid == "graded" and (self.hints or self.rule == "sign" or self.report is not None):
             raise ValueError(
-                "grid 'graded' reports ends of its cells, by the balanced rule and without hints: leave out "
-                "rule, report and hints, or use 'uniform'"
+                "grid 'graded' has the balanced rule, no report and no hints, got "
+                f"rule={self.rule!r}, report={self.report!r}, hints={self.hints}: leave these out, or use "
+                "grid 'uniform'"
             )
         if grid in ("graded", "nested", "adaptive") and self.n_cells is not None:
             raise ValueError(
-                f"n_cells={self.n_cells} fixes a uniform grid; it does not go with grid {grid!r}"
+                f"n_cells={self.n_cells} fixes a uniform grid; it does not go with grid {grid!r}: leave one "
+                "out"
             )
 
     @property

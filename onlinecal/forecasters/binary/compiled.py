@@ -77,8 +77,8 @@ def enlarged(memory: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     if not machine_of(memory).rules.bears(memory):
         raise ValueError(
-            "this forecaster's integers cannot bear another round after "
-            f"{memory[cells.ROUNDS]}: begin a new one"
+            "the integers of this forecaster would overflow in another round after "
+            f"{memory[cells.ROUNDS]}: begin a new forecaster"
         )
     return np.concatenate([memory, np.zeros(len(memory), np.int64)])
 

@@ -174,8 +174,11 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         if window is not None and not known:
             raise ValueError(f"window={window} needs n_classes or labels, got neither")
         if grid == "adaptive" and (n_cells is not None or horizon is not None or window is not None):
-            settings = f"n_cells={n_cells!r}, horizon={horizon!r}, window={window!r}"
-            raise ValueError(f"grid 'adaptive' tunes itself: it does not go with {settings}")
+            named = {"n_cells": n_cells, "horizon": horizon, "window": window}
+            given = ", ".join(f"{name}={value!r}" for name, value in named.items() if value is not None)
+            raise ValueError(
+                f"grid 'adaptive' tunes itself: it does not go with {given}; leave one of them out"
+            )
         self.n_classes, self.n_cells, self.horizon, self.window = n_classes, n_cells, horizon, window
         self.slack, self.labels, self.report, self.grid, self.hints = slack, labels, report, grid, hints
         self._known = known

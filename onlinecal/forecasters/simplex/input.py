@@ -44,10 +44,12 @@ def check_label(label: Any, name: str) -> Any:
     try:
         hash(plain_label)
     except TypeError as error:
-        raise ValueError(f"{name} must be a hashable class label, got {shown(label)}") from error
+        raise ValueError(
+            f"{name} must be a hashable class label, as a text, a number or a tuple, got {shown(label)}"
+        ) from error
     is_infinite = isinstance(plain_label, float | Decimal) and not math.isfinite(plain_label)
     if plain_label is None or is_infinite or not _equals_itself(plain_label):
-        raise ValueError(f"{name} must be a class label, got {label!r}")
+        raise ValueError(f"{name} must be a class label, neither missing nor infinite, got {label!r}")
     return plain_label
 
 
@@ -112,7 +114,9 @@ def classes_of(
         except ValueError as error:
             raise ValueError(f"{error} at row {labels.index(label)}") from error
     if len(numbers) > MOST_CLASSES:
-        raise ValueError(f"{name} hold {len(numbers)} classes; at most {MOST_CLASSES} can be told apart")
+        raise ValueError(
+            f"{name} must be of at most {MOST_CLASSES} classes, got {len(numbers)}: join rare ones"
+        )
     newcomers = {label: number for label, number in numbers.items() if number >= len(known)}
     return np.fromiter(map(number_of.__getitem__, labels), np.int64, len(labels)), newcomers
 

@@ -202,9 +202,7 @@ class SimplexRun(Restored):
             m, limit = self._wish(k, base), min(limit, rounds + max(2, rounds >> 3))
         scale = max(m * self.parts, int(before[memories.SCALE]) if len(before) else 0)
         if self._most_late(k, scale) < 0:
-            raise ValueError(
-                f"slack must be smaller for {k} classes on a grid of {scale} cells a side, got {self.slack!r}"
-            )
+            raise self._overflow(k, scale // self.parts)
         settings = self.slack, self.growing, self.report
         if len(before):
             self.memory = memories.rebuilt(before, k, scale, scale // m, *settings)
@@ -302,10 +300,17 @@ class SimplexRun(Restored):
         # the grid may be due to become twice as fine
         finest = (cells if self.on_one_grid else 2 * cells) * self.parts
         if self._most_late(k, finest) < self.late:
-            grid = f"a grid of {cells} cells a side"
-            slack = "" if self.slack is None else f" with a slack of {self.slack!r}"
-            remedy = "name fewer n_cells, or join classes"
-            raise ValueError(f"{k} classes are more than its integers bear on {grid}{slack}: {remedy}")
+            raise self._overflow(k, cells)
+
+    def _overflow(self, k: int, cells: int) -> ValueError:
+        """The error for so many classes on a grid of so many cells a side, which the integers do not bear."""
+        slack, remedy = "", "a smaller n_cells"
+        if self.slack is not None:
+            slack, remedy = f" with slack={self.slack!r}", "a smaller slack or n_cells"
+        return ValueError(
+            f"{k} classes would overflow the forecaster's integers on a grid of {cells} cells a side{slack}: "
+            f"give {remedy}, or join classes"
+        )
 
     def parts_for(self, k: int) -> int:
         """The number of parts that rounds with soft labels over k classes are divided into, a power of two.
@@ -323,7 +328,7 @@ class SimplexRun(Restored):
         if self._most_late(k, scale * parts) < self.late or k * scale * parts > memories.FINEST_UNITS:
             raise ValueError(
                 f"a grid of {scale} cells a side is too fine for soft labels over {k} classes: "
-                "name fewer n_cells"
+                "give a smaller n_cells"
             )
         return parts
 

@@ -217,7 +217,7 @@ def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Flo
             f"classes), none of them empty, got {np.shape(losses)}"
         )
     if tables.shape[2] != n_classes:
-        raise ValueError(f"{name} must have {n_classes} classes, got {tables.shape[2]}")
+        raise ValueError(f"{name} must have a column for each of {n_classes} classes, got {tables.shape[2]}")
     refuse(~np.isfinite(tables), tables, f"{name} must be finite", axes=("loss", "action", "class"))
     return tables
 

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.measures.decision.losses import DecisionLosses, bayes_decisions, check_losses, decision_losses
+from onlinecal.texts import counted
 from onlinecal.validation import check_count, check_numbers
 
 REFRAIN_COSTS = tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())
@@ -63,7 +64,8 @@ def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
     prices = np.array(check_numbers(costs, "costs"), np.float64)
     bad = ~((prices >= 0.0) & (prices <= 1.0))
     if bad.any():
-        raise ValueError(f"costs must lie in [0, 1], got {float(prices[bad][0])!r}")
+        place = int(bad.argmax())
+        raise ValueError(f"costs must lie in [0, 1], got {float(prices[place])!r} at place {place}")
     naming = np.broadcast_to(1.0 - np.eye(n_classes), (len(prices), n_classes, n_classes))
     refraining = np.broadcast_to(prices[:, None, None], (len(prices), 1, n_classes))
     return np.concatenate([naming, refraining], axis=1)
@@ -216,7 +218,10 @@ class LossTable:
         except csv.Error as error:
             raise ValueError(f"{path}, line {reader.line_num}: must be CSV, {error}") from error
         if len(lines) < 2 or len(lines[0][1]) < 2:
-            raise ValueError(f"{path} must have a line of class names and one line per action")
+            raise ValueError(
+                f"{path} must have a line of classes, as action,well,ill, and at least one line of losses "
+                f"below it, got {counted(len(lines), 'line')} in all"
+            )
         (first, (_, *header)), *rest = lines
         classes = list[str]()
         for name in header:

@@ -9,7 +9,7 @@ not be sorted anew. `fit` comes before `transform`, which `GroupRecalibrator` se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -81,7 +81,10 @@ class GroupMaker:
         self._cells: list[tuple[Category, ...]] = []
         if not self.predicates and holds_categories(groups):
             return self._fit_categories(groups, n_rows, weights)
-        members = self._ask(groups, n_rows) if self.predicates else check_groups(groups, n_rows)
+        if self.predicates:
+            members = self._ask(groups, n_rows)
+        else:
+            members = check_groups(groups, n_rows, for_text=": give categories as a data frame")
         names = list(self.predicates) or [str(c) for c in getattr(groups, "columns", range(members.shape[1]))]
         self.names_, self.n_groups_ = names, members.shape[1]
         self._labelled = not self.predicates and hasattr(groups, "columns")
@@ -184,7 +187,9 @@ def as_frame(groups: Any) -> Any:
     """
     refuse_no_array(groups, "groups", "a table")
     if repeated := twice(names_of(groups) or []):
-        raise ValueError(f"groups must have different names, got two columns {min(map(str, repeated))!r}")
+        raise ValueError(
+            f"groups must have different names, got two columns {min(map(str, repeated))!r}: rename one"
+        )
     if names_of(groups) is not None and not hasattr(groups, "dtypes"):
         return of_arrow(groups, "groups")
     return groups.to_frame() if hasattr(groups, "to_frame") and not hasattr(groups, "columns") else groups
@@ -208,8 +213,11 @@ def encode(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
         return _encoded(column)
     # polars cannot compare values that it holds as objects of Python
     except (TypeError, pl.exceptions.PolarsError) as error:
+        values = column.to_list()
+        row = next((row for row, value in enumerate(values) if not isinstance(value, Hashable)), 0)
         raise ValueError(
-            f"groups must hold texts, numbers or other values with a hash in {shown(column.name)}"
+            f"groups must hold texts, numbers or other values with a hash, got {shown(values[row])} in "
+            f"column {shown(column.name)} at row {row}: give str(...) of each"
         ) from error
 
 

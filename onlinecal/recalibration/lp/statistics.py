@@ -350,7 +350,8 @@ def pool_statistics(
     rest = order[first:]
     if len(rest) < len(wanted):
         raise ValueError(
-            f"X must have at least {len(wanted) + 1} rows with estimation='pools' here, got {len(table)}"
+            f"X must have at least {len(wanted) + 1} rows with estimation='pools' here, got {len(table)}: "
+            "give more rows, or estimation='plug-in'"
         )
     ends = np.round(np.cumsum(wanted) / sum(wanted) * (len(rest) - len(wanted))).astype(np.int64)
     parts = np.split(rest, (ends + np.arange(1, len(wanted) + 1))[:-1])

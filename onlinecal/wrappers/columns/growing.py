@@ -126,12 +126,17 @@ class Growing(Proven):
         then, now = rows.table[place, -given.shape[1] :], given[before]
         changed = ~((then == now) | (np.isnan(then) & np.isnan(now))).all(axis=1)
         otherwise = ~np.isnan(came) & ~rows.gaps[place] & (came != rows.numbers[place])
-        for what, wrong in (("forecast", changed), ("outcome", otherwise)):
+        for what, wrong, earlier, later in (
+            ("forecast", changed, then, now),
+            ("outcome", otherwise, rows.numbers[place], came),
+        ):
             if wrong.any():
-                named = rows.named(int(place[wrong.argmax()]))
+                first = int(wrong.argmax())
+                named = rows.named(int(place[first]))
+                was, got = (", ".join(map(str, np.ravel(each[first]).tolist())) for each in (earlier, later))
                 raise ValueError(
-                    f"the {what} of {named} must be what it was before, since a column that goes on keeps "
-                    "its earlier rows: give it unchanged, or begin a new column"
+                    f"the {what} of {named} must be what it was before, {was}, got {got}: "
+                    "a column that goes on keeps its earlier rows. Give it unchanged, or begin a new column"
                 )
         return before[rows.gaps[place] & ~np.isnan(came)], np.flatnonzero(places < 0)
 

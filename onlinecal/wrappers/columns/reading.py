@@ -84,7 +84,8 @@ def read_stream(probabilities: Any, outcomes: Any, expected: Classes | None = No
 
     Outcomes are None if none has come. `expected` are the classes of earlier rows, if there are any.
     """
-    array = as_array(probabilities, "probabilities", "a column or a table", "a flat sequence or a table")
+    even = "a flat sequence, or a table with rows of equal length"
+    array = as_array(probabilities, "probabilities", "a column or a table", even)
     outcomes, missing = missing_of([None] * len(array) if outcomes is None else outcomes)
     is_column = array.ndim != 2
     if expected is not None and expected.is_column != is_column:

@@ -48,7 +48,8 @@ class ProvenReport(Shown):
         """
         if self.norm != OF_ONE:
             raise ValueError(
-                f"decision_certificate needs a column of probabilities, got a certificate {self.norm}"
+                f"decision_certificate needs a column of probabilities, but this certificate is {self.norm}: "
+                "recalibrate the column of the class that decisions are about"
             )
         return decision_bound(self.certificate / (max(self.n_rounds, 1) if normalize else 1), width)
 

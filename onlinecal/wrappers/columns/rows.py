@@ -121,7 +121,7 @@ class Rows:
                 row = id if type(id) is int and 0 <= id < len(self) else None
                 known = f"row numbers from 0 to {len(self) - 1}"
             else:
-                row, known = self.ids.get(id), "ids of rows that were forecast"
+                row, known = self.ids.get(id), "those of rows that were forecast"
             if row is None:
                 raise ValueError(f"ids must be {known}, got {shown(id)} at row {place}")
             found.append(row)
@@ -142,7 +142,8 @@ class Rows:
             if not gaps[row]:
                 same = "the same" if number == self.numbers[row] else "another one"
                 raise ValueError(
-                    f"outcomes must be of rows that have none, but {self.named(row)} has {same} already"
+                    f"outcomes must be of rows that have none, but {self.named(row)} has {same} "
+                    "already: leave it out"
                 )
             if not waits[row]:
                 raise ValueError(

@@ -109,7 +109,9 @@ def test_a_class_that_the_integers_do_not_bear_is_refused_and_the_key_goes_on(tm
         told = [one for i in range(0, len(given), most) for one in engine.handle(given[i : i + most])]
     refused = [one for one in told if isinstance(one, Rejected)]
     assert [one.id for one in refused] == ["q3", "q4", "soft"]
-    assert all("4 classes are more than its integers bear on a grid of" in one.detail for one in refused)
+    assert all(
+        "4 classes would overflow the forecaster's integers on a grid of" in one.detail for one in refused
+    )
     assert told[-1] == Settled("soft")
     check_ledger(tmp_path / "ledger")
 
@@ -120,7 +122,7 @@ def test_a_forecaster_that_cannot_bear_a_class_is_as_it_was(bears_three):
         forecaster.learn_one({}, label)
     before = forecaster.predict_proba_one({}), forecaster.certificate, forecaster.guarantee
     for outcome in ("d", {"d": 0.5, "a": 0.5}):
-        with pytest.raises(ValueError, match="4 classes are more than its integers bear"):
+        with pytest.raises(ValueError, match="4 classes would overflow"):
             forecaster.learn_one({}, outcome)
         assert before == (forecaster.predict_proba_one({}), forecaster.certificate, forecaster.guarantee)
         assert forecaster.classes == ["a", "b", "c"]

@@ -17,7 +17,7 @@ from onlinecal.forecasters.binary.guarantees import MOST_PROMISED, Biases
 from onlinecal.forecasters.simplex.machine import memory as simplex
 from tests.forecasters.configurations import ANYTIME, RULES
 
-FULL = "cannot bear"
+FULL = "would overflow"
 CONFIGS = [{**rule, "n_cells": m} for rule in RULES for m in (1, 7)] + ANYTIME[::3]
 WORDS = [MOVED, SPREAD, ROUNDS]
 

@@ -249,7 +249,7 @@ def test_warm_starts_add_rounds():
         ({"limit": 0.5}, r"limit must be None or a number above 1, got 0\.5"),
         ({"step": "long"}, "step must be one of shrunk, full, got 'long'"),
         ({"cv": 1}, "cv must be 0 or at least 2, got 1"),
-        ({"losses": np.zeros((1, 2, 5))}, "losses must have 3 classes, got 5"),
+        ({"losses": np.zeros((1, 2, 5))}, "losses must have a column for each of 3 classes, got 5"),
         ({}, "at least 10 rows, got 3"),
     ],
 )
@@ -285,7 +285,7 @@ def test_loss_tables_decide_tell_and_travel_as_csv(tmp_path):
     [
         ("action,well,ill\ntreat,0.2,high\n", "line 2: must be a finite loss, got 'high'"),
         ("action,well,ill\ntreat,0.2\n", "line 2: must have 2 losses, got 1"),
-        ("action,well,ill\n# nothing yet\n", "one line per action"),
+        ("action,well,ill\n# nothing yet\n", "one line of losses below it, got 1 line in all"),
         ("# costs\naction,well,well\ntreat,1,2\n", "line 2: classes must differ, got 'well' twice"),
         ("action,well,ill\ntreat,1,2\n treat ,1,2\n", "line 3: actions must differ, got 'treat' twice"),
         ('action,"well\nindeed",ill\ntreat,1,high\n', "line 3: must be a finite loss, got 'high'"),

@@ -237,7 +237,7 @@ def test_labels_of_any_kind(classes):
         ({"least_rows": -1}, [0, 1], "least_rows must be a number of at least 0, got -1"),
         ({"classes": ["a"]}, ["a", "a"], "classes must name the 2 columns of X, got 1 of them"),
         ({"classes": ["a", "a"]}, ["a", "a"], "classes must differ, got 'a' twice"),
-        ({"classes": ["a", "b"]}, ["a", "c"], "y must be one of the classes, got 'c' at row 1"),
+        ({"classes": ["a", "b"]}, ["a", "c"], r"y must be one of the classes \['a', 'b'\], got 'c' at row 1"),
         ({"classes": ["a", "b"]}, 3, "y must be a column, got 3"),
     ],
 )

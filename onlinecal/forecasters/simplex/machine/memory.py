@@ -535,8 +535,8 @@ def check_bears(memory: Ints, changing: bool, rounds: int) -> None:
     """ValueError if the integers might not bear so many more rounds; an empty memory bears them."""
     if len(memory) and rounds_left(memory, changing) < rounds:
         raise ValueError(
-            f"this forecaster's integers cannot bear {rounds} more rounds after {memory[ROUNDS]}: "
-            "begin a new one"
+            f"the integers of this forecaster would overflow in {rounds} more rounds after {memory[ROUNDS]}: "
+            "begin a new forecaster"
         )
 
 
