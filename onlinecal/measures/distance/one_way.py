@@ -55,7 +55,7 @@ def _steps_down(sums: PrefixSums, size: float) -> list[tuple[int, int]] | None:
             r = min(zeros_left, math.ceil(size))
         else:
             s = max(1, s)
-            if highest == 0.0:
+            if s > highest * (zeros_left + ones_left):
                 return None
             r = math.ceil(s / highest) - s
         if r > zeros_left or s > ones_left:
