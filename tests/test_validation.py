@@ -109,6 +109,10 @@ def test_the_type_of_checked_shares_tells_whether_all_are_zero_or_one():
             "y must be numbers in [0, 1] or boolean, got b'0' at row 0: "
             "compare texts first, as in y == 'yes'",
         ),
+        (
+            [0.5, "x"],
+            "y must be numbers in [0, 1] or boolean, got 'x' at row 1: compare texts first, as in y == 'yes'",
+        ),
         ([-1, 1], "y must be numbers in [0, 1] or boolean, got -1 at row 0: for -1 and 1 give (y + 1) // 2"),
         ([], "y is empty: give at least one value"),
         ([[0.5]], "y must be one-dimensional, got shape (1, 1): give one column of it"),

@@ -230,6 +230,13 @@ CONVENTIONS = {
 """By the names of the packages at PyPI, and at Debian where they are R's."""
 
 Kind: TypeAlias = Literal["event", "confidence", "classwise", "top_label"]
+MEASURED: dict[Kind, str] = {
+    "event": "forecasts of one event",
+    "confidence": "the probability of the top label",
+    "classwise": "each class",
+    "top_label": "each top label",
+}
+"""What each kind of error is of, for errors."""
 
 
 class Chosen(NamedTuple):
@@ -258,7 +265,6 @@ def chosen(name: str | None, kind: Kind, n_bins: int | None) -> Chosen:
     if binning is None:
         able = ", ".join(package for package, other in CONVENTIONS.items() if getattr(other, kind))
         raise ValueError(
-            f"convention must be that of a package with a {kind.replace('_', '-')} error, {able}, "
-            f"got {name!r}"
+            f"convention must be that of a package that measures {MEASURED[kind]}, as {able}, got {name!r}"
         )
     return Chosen(binning, n_bins or convention.n_bins, convention)

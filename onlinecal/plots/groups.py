@@ -33,6 +33,7 @@ from onlinecal.tables.columns import (
     check_same_index,
     check_same_length,
 )
+from onlinecal.texts import counted
 from onlinecal.validation import check_count
 
 SHOWN_GROUPS = 24
@@ -165,7 +166,7 @@ def _with_rounds(repair: list[dict[str, Any]]) -> pl.DataFrame:
     """The rows of a `GroupRepair` that have rounds; ValueError if all groups are empty."""
     table = pl.DataFrame(repair).filter(pl.col("count") > 0)
     if table.is_empty():
-        raise ValueError(f"groups must have rows in them, but all {len(repair)} are empty")
+        raise ValueError(f"groups must have rows in them, got {counted(len(repair), 'group')} without any")
     return table
 
 

@@ -23,6 +23,7 @@ from onlinecal.measures import calibration_distance
 from onlinecal.plots import style
 from onlinecal.plots.style import Picture
 from onlinecal.tables.columns import (
+    as_numbers,
     check_history,
     check_number_column,
     check_probabilities,
@@ -441,12 +442,14 @@ MOST_WEIGHT_ROWS = 300
 
 def model_weights_table(weights: ArrayLike, names: Sequence[Any]) -> pl.DataFrame:
     """The numbers that `model_weights` draws; its arguments, columns and errors."""
-    table = as_array(weights, "weights", "a table").astype(np.float64)
+    table = as_array(weights, "weights", "a table")
     if table.ndim != 2 or not table.size:
         raise ValueError(f"weights must have the shape (rows, models), got {table.shape}")
     if len(names) != table.shape[1]:
         raise ValueError(f"names must be one for each of {table.shape[1]} models, got {len(names)}")
-    refuse(~(table >= 0.0), table, "weights must not be negative", axes=("row", "model"))
+    axes = "row", "model"
+    table = as_numbers(table, "weights must be numbers", axes=axes)
+    refuse(~(table >= 0.0), table, "weights must not be negative", axes=axes)
     ends = np.unique(np.linspace(0, len(table), min(MOST_WEIGHT_ROWS, len(table)) + 1).astype(np.int64))
     means = np.add.reduceat(table, ends[:-1], axis=0) / np.diff(ends)[:, None]
     columns = {str(name): column for name, column in zip(names, means.T, strict=True)}

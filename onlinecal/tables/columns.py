@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.tables.frames import as_array, missing_in, names_of
+from onlinecal.tables.numbers import number_of
 from onlinecal.texts import shown
 from onlinecal.validation import PLAIN_ARRAY, known_outcome
 
@@ -72,23 +73,35 @@ def _code_hint(array: NDArray[Any], name: str) -> str:
 
 
 def as_numbers(
-    array: NDArray[Any], rule: str, for_text: str = ": turn texts into numbers first"
+    array: NDArray[Any],
+    rule: str,
+    for_text: str = ": turn texts into numbers first",
+    axes: Sequence[str] = ROW_AND_CLASS,
 ) -> NDArray[np.float64]:
-    """The numbers of an array of any dtype as float64; an error names the first value that is no number."""
+    """The numbers of an array of any dtype as float64; an error names the first value that is no number.
+
+    numpy makes texts of numbers beside texts: the first that spells no number is named then, if there is one.
+    """
     if array.dtype.kind in "iufb":
         return array.astype(np.float64, copy=False)
-    for place, value in zip(np.ndindex(array.shape), array.ravel().tolist(), strict=True):
+    values = array.ravel().tolist()
+    for number, value in enumerate(values):
         if not isinstance(value, Real) or array.dtype.kind in "mM":
+            if array.dtype.kind == "U":
+                number = next((n for n, text in enumerate(values) if math.isnan(number_of(text))), 0)
             hint = ": leave the row out" if value is None else ""
             if isinstance(value, (str, bytes)):
                 hint = for_text
-            raise ValueError(f"{rule}, got {shown(value)} at {_at(place)}{hint}")
+            place = np.unravel_index(number, array.shape)
+            raise ValueError(f"{rule}, got {shown(values[number])} at {_at(place, axes)}{hint}")
     try:
         return array.astype(np.float64)
     except OverflowError as error:
-        sizes = np.array([abs(value) > sys.float_info.max for value in array.ravel().tolist()])
+        sizes = np.array([abs(value) > sys.float_info.max for value in values])
         place = np.unravel_index(sizes.argmax(), array.shape)
-        raise ValueError(f"{rule}, got a number that is too large for a float at {_at(place)}") from error
+        raise ValueError(
+            f"{rule}, got a number that is too large for a float at {_at(place, axes)}"
+        ) from error
 
 
 def check_number_column(values: ArrayLike, name: str, rule: str) -> NDArray[np.float64]:
@@ -123,13 +136,15 @@ def check_shares(outcomes: ArrayLike, name: str = "outcomes") -> NDArray[np.uint
         return array.view(np.uint8)
     rule = f"{name} must be numbers in [0, 1] or boolean"
     if array.dtype.kind not in "iuf":
-        # as in `share_of`, a value of any type is let through if it equals 0 or 1
-        listed = array.tolist()
-        known = [known_outcome(outcome) for outcome in listed]
-        array = np.empty(len(listed), object)
-        array[:] = [
-            value if outcome is None else outcome for value, outcome in zip(listed, known, strict=True)
-        ]
+        # a text of numpy's equals neither
+        if array.dtype.kind != "U":
+            # as in `share_of`, a value of any type is let through if it equals 0 or 1
+            listed = array.tolist()
+            known = [known_outcome(outcome) for outcome in listed]
+            array = np.empty(len(listed), object)
+            array[:] = [
+                value if outcome is None else outcome for value, outcome in zip(listed, known, strict=True)
+            ]
         array = as_numbers(array, rule, _text_hint(name))
     refuse(~((array >= 0) & (array <= 1)), array, rule, _code_hint(array, name))
     whole = array.dtype.kind != "f" or bool(np.all((array == 0) | (array == 1)))
@@ -257,7 +272,8 @@ def check_probability_rows(
     if bad.any():
         refuse(bad, table, f"{name} must lie in [0, 1]", _scale_hint(table))
     sums = table.sum(axis=1, dtype=np.float64)
-    refuse(np.abs(sums - 1.0) > ROW_TOLERANCE, sums, f"{name} must sum to 1 in every row")
+    hint = f": for two classes give numpy.column_stack([1 - {name}, {name}])" if table.shape[1] == 1 else ""
+    refuse(np.abs(sums - 1.0) > ROW_TOLERANCE, sums, f"{name} must sum to 1 in every row", hint)
     return table
 
 

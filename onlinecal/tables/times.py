@@ -330,9 +330,11 @@ def in_one_unit(columns: list[Times]) -> list[NDArray[Any]]:
     first = columns[0]
     for other in columns[1:]:
         if other.kind != first.kind and not other.missing.all():
+            has_zones = {first.kind, other.kind} == {CLOCK, INSTANT}
+            remedy = "give both with a zone, or both without" if has_zones else "give both as one kind"
             raise ValueError(
                 f"{other.name} and {first.name} cannot be compared: {other.kind}, as {_example(other)}, and "
-                f"{first.kind}, as {_example(first)}; give both as one kind"
+                f"{first.kind}, as {_example(first)}; {remedy}"
             )
     if first.kind == NUMBER:
         return [times.values for times in columns]

@@ -93,7 +93,7 @@ def read_columns(columns: Any, expected: list[Any] | None = None) -> tuple[list[
     check_models(len(by_name), "columns")
     if expected is not None and list(by_name) != expected:
         raise ValueError(
-            f"columns must be {expected}, in this order, as those before them, got {list(by_name)}"
+            f"columns must be {expected}, in this order, as in earlier rows, got {list(by_name)}"
         )
     first, *others = by_name
     for other in others:

@@ -146,7 +146,7 @@ def make_plan(table: Mapping[str, Any], folder: Path = Path(), load: Sequence[Pa
             raise ValueError(f"unknown key {key!r}{did_you_mean(key, known)}")
     for key in ("forecasters", "adversaries", "rounds"):
         if key not in table:
-            raise ValueError(f"the key {key!r} is missing")
+            raise ValueError(f"the key {key!r} is missing: give it a list with at least one entry")
     named = _list(table["load"], "load", _text(str)) if table.get("load", []) != [] else ()
     paths = [*(folder / name for name in named), *load]
     loaded = tuple(dict.fromkeys(str(path.resolve()) for path in paths))

@@ -24,7 +24,7 @@ WRONG = [
     ("column games.csv --state s", "--state and --id belong together"),
     ("column games.csv --state s --id won --together won", "--together does not go with --state"),
     ("column games.csv --state taken --id won", "taken is not a file of a recalibrated column"),
-    ("column games.csv --state s --id p", "ids must be whole numbers, or all texts"),
+    ("column games.csv --state s --id p", "ids must be all whole numbers, or all texts"),
     ("combine games.csv --outcome won", "--forecast must be given for at least 2 models"),
     ("combine games.csv --forecast p", "at least 2 models, got 'p' alone"),
     ("combine events.csv --outcome risk --forecast risk --forecast age", "must be 0, 1 or boolean"),

@@ -38,6 +38,8 @@ OF_TABLES = [
     ([["0.5", "0.5"]] * 40, y, "got '0.5' at row 0, class 0: turn texts into numbers first"),
     ("p.csv", y, "X must be a table, got the text 'p.csv': if it names a file, read it first"),
     ({"no": 1 - p, "yes": p}, y, r"got a dict with the keys \['no', 'yes'\]: give pandas.DataFrame"),
+    (P[:, :1], y, r"X must sum to 1 in every row, got .*: for two classes give numpy.column_stack"),
+    ([["0.5", 0.5], ["half", 0.5]] * 20, y, "got .half. at row 1, class 0: turn texts into numbers first"),
     (p, y, r"got shape \(40,\): for two classes give numpy.column_stack\(\[1 - X, X\]\)"),
     (y, P, "X must be a table and y a column, got them the other way round"),
     (P, NAMES, "got 'no' at row 0: name the columns of X with classes=, or give X as a data frame"),

@@ -196,7 +196,7 @@ NEW = {"probabilities": [0.5], "outcomes": [1], "settled_at": [30], "times": [30
 REFUSED = {
     "going back": ({"times": [28]}, "times must not decrease, got 28 at row 30 after 29: sort the rows"),
     "known before": ({"settled_at": [29]}, "settled_at has 29 at row 30, before the forecast itself"),
-    "no time": ({"times": None}, "times must be given for these rows, as for those before them"),
+    "no time": ({"times": None}, "times must be given for these rows, as in earlier rows"),
     "groups": ({"groups": ["a"]}, "groups must be left out for these rows"),
     "due": ({"due": [40]}, "due must be left out for these rows: the span"),
     "when": ({"settled_at": None}, "settled_at must say when the outcomes of these rows became known"),
@@ -205,7 +205,10 @@ REFUSED = {
         {"ids": ["g3"]},
         r"ids must be of new rows, got 'g3' at row 0, which is row 3 already: observe",
     ),
-    "a table": ({"probabilities": [[0.5, 0.5]]}, r"probabilities must be a column of those of outcome 1, as"),
+    "a table": (
+        {"probabilities": [[0.5, 0.5]]},
+        r"probabilities must be a column, the probabilities of outcome 1, as in",
+    ),
     "no number": ({"probabilities": [1.5]}, "probabilities must lie in"),
 }
 TOLD = {
@@ -251,7 +254,7 @@ def test_rows_that_were_given_up_stay_so():
         result.observe([2], [1])
     with pytest.raises(ValueError, match="ids must be different, got 'a' at rows 0 and 1"):
         recalibrate_stream([0.2, 0.3], [0, 1], ids=["a", "a"])
-    with pytest.raises(ValueError, match="ids must be whole numbers, or all texts, got 'a' at row 0"):
+    with pytest.raises(ValueError, match="ids must be all whole numbers, or all texts, got 1 at row 1"):
         recalibrate_stream([0.2, 0.3], [0, 1], ids=["a", 1])
 
 

@@ -263,6 +263,7 @@ OF_COLUMNS = [
     ({"settled_at": [1, 2, 2, 4], **TIMES}, "settled_at has 2 at row 2, before .* of times 3"),
     ({"settled_at": [9, 9, 9, 9], "times": [1, 3, 2, 4]}, "times must not decrease, got 2 at row 2 after 3"),
     ({"settled_at": list("abcd"), **TIMES}, "settled_at has 'a' at row 0, which cannot be read as a time"),
+    ({"probabilities": 0.5, "outcomes": None}, "probabilities must be a column or a table, got 0.5"),
     (TIMES, "times needs settled_at or due"),
     ({"groups": ["a", None, "a", "b"]}, "groups must name a key for every row, got None at row 1"),
     ({"groups": ["a", {}, "a", "b"]}, "groups must be keys with a hash, as .* got {} at row 1"),

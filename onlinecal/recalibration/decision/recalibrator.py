@@ -390,7 +390,8 @@ class DecisionRecalibrator(StartedRecalibrator):
         losses = None if self.losses is None else check_losses(self.losses, k)
         if n_rows < 2 * max(self.cv, 1):
             remark = "" if (weights == 1.0).all() else " (the sum of the weights)"
-            raise ValueError(f"X must have at least {2 * max(self.cv, 1)} rows, got {n_rows:g}{remark}")
+            wanted = f"X must have at least {2 * max(self.cv, 1)} rows with cv={self.cv}"
+            raise ValueError(f"{wanted}, got {n_rows:g}{remark}")
         least = least_probability(weights.sum(), k) if self.floor else 0.0
         find: Finder
         if losses is None:

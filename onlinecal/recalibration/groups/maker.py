@@ -9,7 +9,7 @@ not be sorted anew. `fit` comes before `transform`, which `GroupRecalibrator` se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -247,6 +247,10 @@ def named_predicates(predicates: Predicates) -> dict[str, Predicate]:
         return {}
     if callable(predicates):
         predicates = [predicates]
+    if not isinstance(predicates, Iterable):
+        raise ValueError(
+            f"predicates must be a function, or several in a list or a dict by name, got {shown(predicates)}"
+        )
     if not isinstance(predicates, Mapping):
         named: dict[str, Predicate] = {}
         for number, predicate in enumerate(predicates):

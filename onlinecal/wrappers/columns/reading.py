@@ -86,13 +86,17 @@ def read_stream(probabilities: Any, outcomes: Any, expected: Classes | None = No
     """
     even = "a flat sequence, or a table with rows of equal length"
     array = as_array(probabilities, "probabilities", "a column or a table", even)
+    if array.ndim == 0:
+        raise ValueError(f"probabilities must be a column or a table, got {shown(probabilities)}")
     outcomes, missing = missing_of([None] * len(array) if outcomes is None else outcomes)
     is_column = array.ndim != 2
     if expected is not None and expected.is_column != is_column:
         wanted = (
-            "a column of those of outcome 1" if expected.is_column else "a table with a column for each class"
+            "a column, the probabilities of outcome 1"
+            if expected.is_column
+            else "a table with a column for each class"
         )
-        raise ValueError(f"probabilities must be {wanted}, as those before them, got shape {array.shape}")
+        raise ValueError(f"probabilities must be {wanted}, as in earlier rows, got shape {array.shape}")
     if is_column:
         classes, p = A_COLUMN, check_probabilities(array, "probabilities")
         table = np.column_stack([1.0 - p, p])
@@ -112,8 +116,8 @@ def _classes(probabilities: Any, k: int, expected: Classes | None) -> Classes:
         known = list(expected.names)
         if k != len(known) or (names is not None and list(names) != known):
             raise ValueError(
-                f"probabilities must have the columns {known}, in this order, as those before them, got "
-                f"{k if names is None else list(names)}"
+                f"probabilities must have the columns {known}, in this order, as in earlier rows, got "
+                f"{f'{k} columns without names' if names is None else list(names)}"
             )
         return expected
     if k < 2:

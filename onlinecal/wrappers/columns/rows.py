@@ -42,10 +42,11 @@ def read_ids(ids: Any, length: int) -> dict[Hashable, int]:
     check_same_length(range(length), values, "probabilities and ids")
     kinds = {type(value) for value in values}
     if not (kinds <= {int} or kinds <= {str}):
-        row = next(row for row, value in enumerate(values) if type(value) not in (int, str) or len(kinds) > 1)
+        kind = type(values[0])
+        row = next(row for row, each in enumerate(values) if type(each) is not kind or kind not in (int, str))
         raise ValueError(
-            f"ids must be whole numbers, or all texts, got {shown(values[row])} at row {row}: give str(...) "
-            "of each"
+            f"ids must be all whole numbers, or all texts, got {shown(values[row])} at row {row}: give "
+            "str(...) of each"
         )
     rows = {id: row for row, id in enumerate(values)}
     if len(rows) < length:
@@ -194,14 +195,14 @@ class Rows:
         ):
             if (own is None) != (other is None):
                 has = "left out" if own is None else "given"
-                raise ValueError(f"{name} must be {has} for these rows, as for those before them")
+                raise ValueError(f"{name} must be {has} for these rows, as in earlier rows")
         due = ours.due
         if due is not None and not is_span(due):
             if theirs.due is None:
-                raise ValueError("due must have a time for each of these rows, as for those before them")
+                raise ValueError("due must have a time for each of these rows, as in earlier rows")
             due = joined(due, theirs.due)
         elif theirs.due is not None:
-            raise ValueError("due must be left out for these rows: the span of the rows before them holds on")
+            raise ValueError("due must be left out for these rows: the span of earlier rows holds on")
         made = None if ours.made is None or theirs.made is None else joined(ours.made, theirs.made)
         missing = np.concatenate([self.gaps, new.gaps])
         whole = replace(
@@ -234,8 +235,8 @@ class Rows:
                 came = unread(length, self.made, "settled_at")
             else:
                 raise ValueError(
-                    "settled_at must say when the outcomes of these rows became known, as it does for those "
-                    "before them"
+                    "settled_at must say when the outcomes of these rows became known, as it does for "
+                    "earlier rows"
                 )
         return joined(ours.came_or_made(self.gaps), came)
 

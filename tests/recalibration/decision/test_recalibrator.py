@@ -250,7 +250,7 @@ def test_warm_starts_add_rounds():
         ({"step": "long"}, "step must be one of shrunk, full, got 'long'"),
         ({"cv": 1}, "cv must be 0 or at least 2, got 1"),
         ({"losses": np.zeros((1, 2, 5))}, "losses must have a column for each of 3 classes, got 5"),
-        ({}, "at least 10 rows, got 3"),
+        ({}, "at least 10 rows with cv=5, got 3"),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):

@@ -321,6 +321,7 @@ def test_predicates_are_asked_about_any_table(frame):
             {"cv": 5, "validation_fraction": 0.2},
             "cv must be None or 0 with validation_fraction=0.2",
         ),
+        ({"predicates": 3}, "predicates must be a function, or several in a list or a dict by name, got 3"),
         ({"predicates": []}, "predicates is empty"),
         ({"start": "sigmoid"}, "start must be one of auto, none, temperature"),
         ({"patch": "log-odds", "shrinkage": -1}, "shrinkage must be a finite number of at least 0, got -1"),
