@@ -153,9 +153,9 @@ def event_methods(asked: Request) -> tuple[dict[str, Fit], dict[str, str]]:
     if asked.group:
         methods["groups"] = of_method("groups", asked)
     else:
-        left_out["groups"] = "it needs --group, columns of groups"
+        left_out["groups"] = "it needs --group"
     if asked.features is None:
-        left_out["boost"] = "it needs --features, columns of features"
+        left_out["boost"] = "it needs --features"
     else:
         methods["boost"] = of_method("boost", asked)
     return methods, left_out
