@@ -25,6 +25,7 @@ from onlinecal.cli.verbs import (
     SettledAt,
     Sort,
     Together,
+    check_different,
     check_folder,
     gathered_warnings,
     warn,
@@ -89,6 +90,7 @@ def combine(
     if forecast is None or len(forecast) < 2:
         alone = "" if forecast is None else f", got {forecast[0]!r} alone"
         raise ValueError(f"--forecast must be given for at least 2 models{alone}")
+    check_different(forecast, "--forecast")
     outcome = event_columns(file, forecast[0], outcome)[1]
     check_folder(out, WRITTEN_TABLES, file)
     reading = Reading(positive, scale, drop_invalid)

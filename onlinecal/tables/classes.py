@@ -224,7 +224,7 @@ def numbers(column: pl.Series) -> Floats:
     return values
 
 
-def column(frame: pl.DataFrame, name: str) -> pl.Series:
-    """A column; ValueError lists those there are."""
-    check_columns(frame.columns, [name])
+def column(frame: pl.DataFrame, name: str, owner: str = "the table") -> pl.Series:
+    """A column; ValueError lists those that `owner` has."""
+    check_columns(frame.columns, [name], owner)
     return frame[name]

@@ -47,7 +47,7 @@ class GroupColumns:
         check_different(names, "--group")
         cuts = {}
         for name in names:
-            values = column(frame, name)
+            values = column(frame, name, f"--group {name}: the file")
             bounds: tuple[float, ...] = ()
             if values.dtype.is_numeric() and values.n_unique() > MOST_PLAIN_VALUES:
                 bounds = readable_quantiles(values.cast(pl.Float64).drop_nulls().drop_nans().to_numpy())
@@ -58,7 +58,7 @@ class GroupColumns:
         """Each column as texts, null where a value is missing."""
         columns = []
         for name, bounds in self.cuts.items():
-            values = column(frame, name)
+            values = column(frame, name, f"--group {name}: the file")
             if not bounds:
                 columns.append(values.cast(pl.String))
                 continue

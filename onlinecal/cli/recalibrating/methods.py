@@ -425,7 +425,9 @@ def boost_view(asked: Request, fit: Part) -> View:
     names = feature_names(asked, fit)
 
     def looked_at(part: Part) -> tuple[Floats, Floats | None]:
-        table = np.column_stack([numbers(column(part.frame, name)) for name in names])
+        table = np.column_stack(
+            [numbers(column(part.frame, name, f"--features {name}: the file")) for name in names]
+        )
         return table, None if asked.forecast is None else part.probabilities
 
     return looked_at

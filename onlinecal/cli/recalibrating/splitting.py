@@ -69,11 +69,11 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
     """
     n_rows, together, remedy = frame.height, None, "give more rows, or another --split"
     if asked.together is not None:
-        together = encode(_full_column(frame, asked.together).cast(pl.String))[0]
+        together = encode(_full_column(frame, asked.together, "--together").cast(pl.String))[0]
     rule, stated_share = split_of(asked.split)
     share = TEST_SHARE if stated_share is None else stated_share
     if rule not in (RANDOM, TIME):
-        fit, test, in_words = marked_rows(_full_column(frame, rule))
+        fit, test, in_words = marked_rows(_full_column(frame, rule, "--split"))
         both = test[:0] if together is None else test[np.isin(together[test], together[fit])]
         if len(both):
             raise ValueError(
@@ -157,10 +157,12 @@ def marked_rows(column: pl.Series) -> tuple[Ints, Ints, str]:
     return np.flatnonzero(fit), np.flatnonzero(test), in_words
 
 
-def _full_column(frame: pl.DataFrame, name: str) -> pl.Series:
+def _full_column(frame: pl.DataFrame, name: str, option: str) -> pl.Series:
     """A column with a value in every row."""
-    values = column(frame, name)
+    values = column(frame, name, f"{option} {name}: the file")
     missing = next((row for row, value in enumerate(values.to_list()) if is_gap(value)), None)
     if missing is not None:
-        raise ValueError(f"column {name!r} has no value at row {missing}: fill it in, or leave the row out")
+        raise ValueError(
+            f"{option} {name}: the column has no value at row {missing}: fill it in, or leave the row out"
+        )
     return values
