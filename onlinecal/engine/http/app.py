@@ -249,7 +249,7 @@ class ReadRoutes:
             return json(await self._engine.total())
         summary = await self._engine.summary(key)
         if summary is None:
-            raise HTTPException(404, f"no forecast was asked for with key {key!r}")
+            raise HTTPException(404, f"no query of key {key!r} was accepted: GET /keys lists the keys")
         return json(as_object((key, summary)))
 
     async def keys(self, request: Request) -> Response:
@@ -258,7 +258,8 @@ class ReadRoutes:
         if part["order"] == "met":
             lines = await self._engine.keys(part["offset"], part["limit"])
         elif part["offset"]:
-            raise HTTPException(400, f"offset goes with order=met, got {part['offset']}")
+            detail = f"offset goes with order=met, got {part['offset']} with order=largest: leave it out"
+            raise HTTPException(400, detail)
         else:
             lines = await self._engine.largest(part["limit"])
         return json({"keys": list(map(as_object, lines))})

@@ -121,10 +121,10 @@ class Body:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise cut_off(400, "the request was not complete")
+                        raise cut_off(400, "the request was not complete: send it again")
                     body += message.get("body", b"")
                     if len(body) > largest:
-                        raise cut_off(413, f"a body may have {largest} bytes: send fewer events at a time")
+                        raise too_large("more", largest)
                     more = message.get("more_body", False)
                     if len(body) > LARGE_BODY and not self._has_place:
                         await self._take_place(clock)
@@ -132,7 +132,7 @@ class Body:
                             self._room.arriving(clock)
         except TimeoutError:
             others = " in time, and others wait" if self._room.has_ended(clock) else f" in {patience:g} s"
-            raise cut_off(408, f"the body did not arrive{others}") from None
+            raise cut_off(408, f"the body did not arrive{others}: send it again, or fewer events") from None
         finally:
             self._room.arrived(clock)
         return bytes(body)
@@ -157,9 +157,15 @@ def check_size(scope: Scope, largest: int) -> None:
     """Refuse a body that says of itself that it is too large, or compressed."""
     headers = dict(scope["headers"])
     if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
-        raise cut_off(415, "compressed bodies are not read: send it as it is")
-    if int(headers.get(b"content-length", 0)) > largest:
-        raise cut_off(413, f"a body may have {largest} bytes: send fewer events at a time")
+        raise cut_off(415, "compressed bodies are not read: send it as it is, without Content-Encoding")
+    size = int(headers.get(b"content-length", 0))
+    if size > largest:
+        raise too_large(str(size), largest)
+
+
+def too_large(size: str, largest: int) -> HTTPException:
+    """The refusal of a body that has so many bytes."""
+    return cut_off(413, f"a body may have {largest} bytes, this one has {size}: send fewer events at a time")
 
 
 def cut_off(status: int, detail: str) -> HTTPException:

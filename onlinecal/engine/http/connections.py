@@ -33,7 +33,10 @@ LARGEST_HEAD = 1 << 15
 take as many bytes as the body itself."""
 MOST_HEADERS = 100
 
-TOO_LARGE = f"a request may have {MOST_HEADERS} headers, and {LARGEST_HEAD} bytes beside its body"
+TOO_LARGE = (
+    f"a request may have {MOST_HEADERS} headers, and {LARGEST_HEAD} bytes beside its body: send fewer, or "
+    "shorter ones"
+)
 
 MOST_ON_THE_WAY = 32
 """How many requests a client may send on one connection without waiting for their answers."""
@@ -280,7 +283,7 @@ class Connection(asyncio.Protocol):
 
     def _end_in_time(self) -> None:
         if self._is_heard and self._reader.is_inside and not self._transport.is_closing():
-            self._refuse(408, f"the request did not arrive in {self._connections.patience:g} s")
+            self._refuse(408, f"the request did not arrive in {self._connections.patience:g} s: try again")
         else:
             self.end()
 

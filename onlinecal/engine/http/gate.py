@@ -25,6 +25,9 @@ from onlinecal.engine.ledger.file import LedgerError
 CONTRACT = "https://onlinecal.github.io/onlinecal/engine-contract.html"
 """The page that says what there is to ask for."""
 
+SHOWN_LETTERS = 60
+"""So many characters of a header are shown in a refusal."""
+
 LOOPBACK_NAMES = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
 
 _host = re.compile(rb"([\w.-]+|\[[0-9a-f:.]+\])(?::\d{0,5})?", re.IGNORECASE)
@@ -119,7 +122,8 @@ class Gate:
 
         try:
             if caller.is_surplus:
-                raise HTTPException(503, "too many connections: try again", {"connection": "close"})
+                detail = "too many connections are owed an answer: try again later"
+                raise HTTPException(503, detail, {"connection": "close"})
             self._check(scope)
             if scope["path"] not in self._public:
                 caller.admit()
@@ -138,14 +142,23 @@ class Gate:
     def _check(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
-            raise HTTPException(400, "a request has one Host header, this one has several")
+            raise HTTPException(400, "a request has one Host header, this one has several: send one")
         host = headers.get(b"host", b"")
         if self._hosts is not None and name_of(host) not in self._hosts:
-            raise HTTPException(421, "the Host header must name the loopback address of this server")
+            names = ", ".join(sorted(name.decode() for name in self._hosts))
+            raise HTTPException(
+                421,
+                f"the Host header must be one of {names}, got {header_text(host)}: use one of these "
+                "addresses, let a proxy send one of them, or start the server with --host and a token",
+            )
         origin = headers.get(b"origin")
         foreign = origin is not None and origin.partition(b"://")[2] != host
         if foreign and scope["method"] not in ("GET", "HEAD"):
-            raise HTTPException(403, "pages of another origin may not send events")
+            raise HTTPException(
+                403,
+                f"the Origin header must be that of this server, {header_text(host)}, got "
+                f"{header_text(origin)}: pages of another origin may not send events",
+            )
         if self._token is not None and scope["path"] not in self._public:
             scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
             if scheme.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
@@ -175,11 +188,18 @@ def farewell(status: int, detail: str) -> bytes:
 def check_token(token: str) -> str:
     """A token, checked: it can stand in a header, and is hard to guess."""
     if not re.fullmatch(r"[!-~]{16,}", token):
+        wrong = len(re.findall(r"[^!-~]", token))
+        beside = f", of which {wrong} may not stand in it" if wrong else ""
         raise ValueError(
             f"token must have at least 16 characters, all of them ASCII and none a space, got one with "
-            f"{len(token)} characters: make another"
+            f"{len(token)} characters{beside}: make another, as by `openssl rand -hex 16`"
         )
     return token
+
+
+def header_text(header: bytes | None) -> str:
+    """A header as refusals show it."""
+    return repr((header or b"").decode("latin-1")[:SHOWN_LETTERS])
 
 
 def name_of(host: bytes) -> bytes:

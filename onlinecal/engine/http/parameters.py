@@ -73,14 +73,15 @@ def parameters_of(scope: Scope, known: Mapping[str, Any] | None = None) -> dict[
     try:
         pairs = parse_qsl(query.decode(), keep_blank_values=True, errors="strict")
     except ValueError:
-        raise HTTPException(400, "parameters must be UTF-8, and percent-encoded") from None
+        shown = query.decode("latin-1")[:SHOWN_LETTERS]
+        raise HTTPException(400, f"parameters must be UTF-8, and percent-encoded, got {shown!r}") from None
     for place, (name, text) in enumerate(pairs):
         where = f"{scope['method']} {scope['path']}"
         if name not in known:
             takes = " and ".join(known) if known else "no parameters"
             raise HTTPException(400, f"unknown parameter {name[:SHOWN_LETTERS]!r}: {where} takes {takes}")
         if name in dict(pairs[:place]):
-            raise HTTPException(400, f"{name} may be given once, it is given several times")
+            raise HTTPException(400, f"{name} may be given once, it is given several times: give it once")
         values[name] = known[name].read(text)
         if values[name] is None:
             raise HTTPException(400, f"{name} must be {known[name].meaning}, got {text[:SHOWN_LETTERS]!r}")

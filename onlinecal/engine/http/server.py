@@ -26,7 +26,7 @@ import uvicorn
 from onlinecal.engine.concurrent import AsyncEngine
 from onlinecal.engine.http.app import BODY_SECONDS, LARGEST_BODY, create_app
 from onlinecal.engine.http.connections import Connections
-from onlinecal.engine.http.gate import LOOPBACK_NAMES, farewell
+from onlinecal.engine.http.gate import LOOPBACK_NAMES, check_token, farewell
 from onlinecal.engine.watch.overview import RateLimit
 
 TOKEN_VARIABLE = "ONLINECAL_TOKEN"
@@ -53,10 +53,16 @@ def check_reach(host: str, token: str | None) -> None:
 
 
 def read_token(file: Path | None) -> str | None:
-    """The token in a file, else in the environment; None if there is neither."""
-    if file is not None:
-        return file.read_text().strip()
-    return os.environ.get(TOKEN_VARIABLE) or None
+    """The token in a file, else in the environment, checked; None if there is neither."""
+    if file is None and not os.environ.get(TOKEN_VARIABLE):
+        return None
+    where = f"{TOKEN_VARIABLE} in the environment" if file is None else str(file)
+    # what is not ASCII is refused by the check
+    text = os.environ[TOKEN_VARIABLE] if file is None else file.read_text("ascii", "replace").strip()
+    try:
+        return check_token(text)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -67,7 +73,10 @@ def bind(host: str, port: int) -> socket.socket:
             # asyncio sends small answers at once only on sockets that say TCP by name
             return socket.socket(family, sock.type, socket.IPPROTO_TCP, sock.detach())
     except OSError as error:
-        raise OSError(f"{host} port {port}: {error.strerror or error}") from error
+        why = error.strerror or error
+        raise OSError(
+            f"{host} port {port}: {why}; name another port or host, or 0 for a free port"
+        ) from error
 
 
 @contextmanager

@@ -41,7 +41,7 @@ class Sender:
         return await asyncio.wait_for(self.reading, 5)
 
 
-SLOW = 408, "the body did not arrive in time, and others wait"
+SLOW = 408, "the body did not arrive in time, and others wait: send it again, or fewer events"
 
 
 @contextmanager

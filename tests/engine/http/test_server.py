@@ -113,6 +113,13 @@ def test_a_token_is_read_from_a_file_or_else_from_the_environment(tmp_path, monk
     monkeypatch.setenv("ONLINECAL_TOKEN", "another-token-of-its-own")
     assert read_token(file) == TOKEN
     assert read_token(None) == "another-token-of-its-own"
+    for content, count in ((b"\n", "0 characters:"), (b"\xff" * 20, "20 characters, of which 20 may not")):
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"token: token must have at least 16 .* got one with {count}"):
+            read_token(file)
+    monkeypatch.setenv("ONLINECAL_TOKEN", "short")
+    with pytest.raises(ValueError, match="ONLINECAL_TOKEN in the environment: token must have"):
+        read_token(None)
 
 
 @pytest.mark.slow
