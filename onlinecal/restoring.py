@@ -23,13 +23,14 @@ def owned(array: NDArray[Any]) -> NDArray[Any]:
     return np.array(array, order="C", subok=False)
 
 
+CHANGED = ": the saved state is damaged, or it was changed; load another copy of it"
+"""The end of the error below, which others replace by advice of their own."""
+
+
 def require(holds: bool, what: str) -> None:
     """ValueError, which names `what`, unless a condition holds for a state that came from outside."""
     if not holds:
-        raise ValueError(
-            f"{what} cannot be that of any run: the saved state is damaged, or it was changed; load another "
-            "copy of it"
-        )
+        raise ValueError(f"{what} cannot be that of any run{CHANGED}")
 
 
 class Restored:

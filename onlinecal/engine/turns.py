@@ -142,7 +142,7 @@ class KeyTurns:
         for i, kind in enumerate(columns.kinds):
             if kind == QUERY and columns.keys[i] != name:
                 columns.refuse(
-                    i, "invalid", f"key must be that of the turn, {name!r}, got {columns.keys[i]!r}"
+                    i, "invalid", f"key must be {name!r}, whose events these are, got {columns.keys[i]!r}"
                 )
         book.parking = Parking(self.config.park, before.parked, before.parking)
         records = {record.id: record for record in before.records}
@@ -180,17 +180,19 @@ class KeyTurns:
     def _read(self, key: str, data: bytes | None, config: int) -> TurnState:
         if data is None:
             return TurnState(config, 0, b"", [])
-        # without any byte it is 0, which is no format
-        check_format(f"the state of key {key!r}", int.from_bytes(data[:1]))
+        why = "its bytes are missing or changed; restore a copy of it"
+        damaged = f"the state of key {key!r} is damaged: {why}"
+        if not data:
+            raise ValueError(damaged)
+        check_format(f"the state of key {key!r}", data[0])
         try:
             kept = _decoder.decode(data[1:])
         except msgspec.MsgspecError as error:
-            raise ValueError(
-                f"the state of key {key!r} is damaged: its bytes are missing or changed; restore a copy of it"
-            ) from error
+            raise ValueError(damaged) from error
         if kept.config != config:
             raise ValueError(
-                f"the state of key {key!r} was kept with another configuration: give that one, or begin anew"
+                f"the state of key {key!r} was kept with another configuration: give config as it was then, "
+                "or begin without states (Spark: with a new checkpoint)"
             )
         return kept
 

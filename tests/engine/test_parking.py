@@ -23,6 +23,7 @@ from onlinecal.engine import (
     ParkingCounts,
     Query,
     Settled,
+    Withdraw,
     archive_ledger,
     check_ledger,
     decode_lines,
@@ -311,10 +312,16 @@ def test_an_archive_takes_nothing_that_is_parked(folder):
     ("statement", "words"),
     ids=["value", "row", "counts", "key"],
     argvalues=[
-        ("UPDATE parked SET value = '0' WHERE id = 'a9'", "table parked: the row of 10 is not as it was"),
+        (
+            "UPDATE parked SET value = '0' WHERE id = 'a9'",
+            "table parked: the row that begins with 10 is not as it was",
+        ),
         ("DELETE FROM parked WHERE id = 'a9'", "12 outcomes were parked, but 11 of them are there"),
-        ("UPDATE about SET value = '{}' WHERE name = 'parked'", "about: the row of 'parked' is not"),
-        ("UPDATE parked SET key = 'k'", "table parked: the row of 9 is not as it was written"),
+        (
+            "UPDATE about SET value = '{}' WHERE name = 'parked'",
+            "about: the row that begins with 'parked' is not",
+        ),
+        ("UPDATE parked SET key = 'k'", "table parked: the row that begins with 9 is not as it was written"),
     ],
 )
 def test_damage_to_what_is_parked_is_said(folder, statement, words):
@@ -346,7 +353,7 @@ def test_a_repair_saves_what_is_parked(folder):
     repaired = repair_ledger(path, folder / "again.db")
     assert repaired.parked == 10
     assert any("parked outcome of 'a9'" in sentence for sentence in repaired.lost)
-    assert repaired.doubtful == ["table parked: the row of 10 is not as it was written"]
+    assert repaired.doubtful == ["table parked: the row that begins with 10 is not as it was written"]
     assert_sound(folder / "again.db")
     with Engine(folder / "again.db") as engine:
         # the closing of a query that is lost is not parked
@@ -396,6 +403,27 @@ async def test_callers_at_once_share_what_is_parked():
         assert kind_of(await engine.withdraw("a")) == "parked"
         assert isinstance(await engine.query("a", "k"), Forecast)
         assert await engine.outcome("a", 1) == Settled("a")
+
+
+@pytest.mark.parametrize(
+    ("second", "was", "got"),
+    [
+        (Outcome("a", 0, "k", 5.0), "value 1 at time 5.0", "value 0 at time 5.0"),
+        (Outcome("a", 1, "k"), "value 1 at time 5.0", "value 1 without a time"),
+        (
+            Outcome("a", 1, "other", 5.0),
+            "value 1 at time 5.0 and key 'k'",
+            "value 1 at time 5.0 and key 'other'",
+        ),
+        (Withdraw("a", "k", 6.0), "value 1 at time 5.0", "a withdrawal at time 6.0"),
+    ],
+    ids=["value", "time", "key", "withdrawal"],
+)
+def test_another_outcome_of_an_id_is_told_what_waits_and_what_came(second, was, got):
+    with Engine(config=THREE) as engine:
+        _, refused = engine.handle([Outcome("a", 1, "k", 5.0), second])
+    waits = "an outcome of 'a' waits for its query already"
+    assert refused.detail == f"{waits}, with {was}, and cannot be changed: got {got}"
 
 
 def test_answers_are_json_like_the_others():

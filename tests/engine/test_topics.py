@@ -181,7 +181,10 @@ def test_a_damaged_outbox_is_refused_by_name(folder):
     with Engine(path) as engine:
         TopicFeed(engine, "events", [0]).handle([(0, 0, question(0))])
     changed(path, "UPDATE outbox SET content = x'00'")
-    with Engine(path) as engine, raises_for(path, "table outbox: the row of 1 is not as it was written"):
+    with (
+        Engine(path) as engine,
+        raises_for(path, "table outbox: the row that begins with 1 is not as it was written"),
+    ):
         TopicFeed(engine, "events", [0]).unsent()
 
 

@@ -69,7 +69,7 @@ from onlinecal.engine.settings import KeySettings, all_settings
 from onlinecal.engine.watch.key_watch import Summary
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.engine.watch.totals import Totals
-from onlinecal.restoring import require
+from onlinecal.restoring import CHANGED, require
 from onlinecal.version import check_format
 
 FIRST_ENTRIES = 64
@@ -168,10 +168,10 @@ class Book:
                 entries = self._fill_in(key, data)
         except Exception as error:
             self.arrays.let_go([key.first_lane])
-            why = "its bytes were changed" if isinstance(error, msgspec.MsgspecError) else error
-            raise ValueError(
-                f"the state of key {name!r} cannot be that of any run: {why}. {REPAIR_ADVICE}"
-            ) from error
+            why = str(error).replace(CHANGED, "")
+            if isinstance(error, msgspec.MsgspecError):
+                why = "its bytes were changed"
+            raise ValueError(f"the state of key {name!r} is damaged: {why}. {REPAIR_ADVICE}") from error
         self.keys[name], self.first_lanes[name] = key, key.first_lane
         self.open.update(entries)
         return key
@@ -375,7 +375,10 @@ class Book:
             return self.ask(key, event.id, event.number, kind.hint_of(event.value), event.time)
         entry = self.open.get(event.id, -1)
         if entry < 0 or self.owner(entry) is not key:
-            raise ValueError(f"an event closes forecast {event.id!r} of key {key.name!r}, which is not open")
+            raise ValueError(
+                f"event {event.number} closes forecast {event.id!r} of key {key.name!r}, which is not open. "
+                f"{REPAIR_ADVICE}"
+            )
         value = None if event.value is None else kind.outcome_of(event.value)
         if value is not None and isinstance(key, ClassKey):
             key.admit(entry, value)

@@ -100,7 +100,9 @@ def digest_of(archive: Path) -> bytes:
         with open(archive, "rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
-        raise LedgerError(f"{archive}: cannot be read: {error.strerror}") from error
+        raise LedgerError(
+            f"{archive}: cannot be read: {error.strerror}; check the path and who may read it"
+        ) from error
 
 
 def archives_of(ledger: Ledger) -> list[Archived]:
@@ -146,7 +148,10 @@ def refuse_archived(ledger: Ledger, columns: Columns, waiting: Container[str]) -
     for i, id in enumerate(columns.ids) if ids else ():
         if id in ids and columns.kinds[i] != REFUSED:
             columns.refuse(
-                i, REASON, f"forecast {id!r} was moved to an archive: events about it are not accepted"
+                i,
+                REASON,
+                f"forecast {id!r} was moved to an archive, and no event about it is accepted: give new "
+                "queries other ids",
             )
 
 
@@ -265,7 +270,7 @@ def last_to_move(ledger: Ledger, keep: int | None, before: float | None) -> int:
         (start, before),
     )
     if not timed and last > start:
-        raise ValueError("before needs events with times, and no event has one: use keep")
+        raise ValueError(f"before needs events with times, and no event has one, got {before!r}: use keep")
     return last if first is None else first - 1
 
 
@@ -363,9 +368,12 @@ def _move(ledger: Ledger, moved: Archived) -> None:
             f" EXCEPT SELECT * FROM archive.{table})"
         )
         if missing:
-            raise ValueError(f"{missing} rows of {table} are not in the archive as they are in the ledger")
+            raise ValueError(
+                f"{missing} rows of {table} are not in the archive {moved.path} as they are in the ledger: "
+                "remove the archive, and make it anew"
+            )
     if problem := damaged_hashes(ledger):
-        raise ValueError(problem)
+        raise ValueError(f"{problem}. Restore a backup of the ledger")
     gone = f"FROM main.queries WHERE number <= {upto} AND number NOT IN ({STILL_OPEN_SQL})"
     for statement in (
         f"INSERT OR IGNORE INTO archived SELECT hash_of_id(id) {gone} ORDER BY 1",

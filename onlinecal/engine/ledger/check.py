@@ -220,7 +220,7 @@ def examine(path: Path, integrity: bool = True) -> tuple[Facts, list[LedgerFindi
     except LedgerError as error:
         do = f"{REPAIR_ADVICE}."
         if type(error.__cause__) is ValueError and REPAIR_ADVICE not in str(error):
-            do = "give the right file, one with one name, or install the version that wrote it"
+            do = "name the right file, or install the version that wrote it"
         findings.append(LedgerFinding(str(error).replace(f". {REPAIR_ADVICE}", ""), do))
     return facts, findings
 

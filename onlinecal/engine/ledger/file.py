@@ -48,9 +48,9 @@ REPAIR_ADVICE = (
 )
 
 ADVICE_BY_CODE = {
-    DISK_ERRORS: "could not be written; nothing of this batch was kept or answered. Make room and send it"
-    " again",
-    CANNOT_WRITE: "cannot be opened for writing. Check the permissions of the file, of -wal and -shm beside"
+    DISK_ERRORS: "could not be written, or read; nothing of this batch was kept or answered. Make room on the"
+    " disk, and send it again",
+    CANNOT_WRITE: "cannot be opened or written. Check the permissions of the file, of -wal and -shm beside"
     " it, and of its folder",
     (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB): "cannot be read as SQLite, the format of ledgers: it is"
     f" another file, or a damaged one. {REPAIR_ADVICE}",
@@ -59,6 +59,8 @@ ADVICE_BY_CODE = {
         sqlite3.SQLITE_LOCKED,
     ): "is locked by another process. Try again when that has ended",
 }
+
+WRITABLE_PLACE = "name a file in a folder that is there and that you may write to"
 
 
 class LedgerError(OSError):
@@ -106,16 +108,25 @@ def code_of(error: BaseException | None) -> int:
 
 
 class WriterLock:
-    """Keeps other writers away from a file, until `release` or the end of this process.
+    """Keeps other writers away from a file, until `release`, or until nobody has this object any more.
 
     It locks a file beside it, `<file>-lock`, which is never changed, and must not be a link. A forked child
     does not hold the lock. Raises ValueError if another writer has it.
     """
 
+    _descriptor: int | None = None
+
     def __init__(self, file: str) -> None:
         self._path = f"{file}-lock"
-        self._descriptor: int | None = lock(self._path)
+        self._descriptor = lock(self._path)
         _held.add(self)
+
+    def __del__(self) -> None:
+        self.forget()
+
+    def holds(self, path: str) -> bool:
+        """Whether it has locked the file that has this name now."""
+        return self._path == path and self._descriptor is not None and is_at(path, self._descriptor)
 
     def keep(self) -> None:
         """Take the lock again if its file was removed; ValueError if another process has it by now."""
@@ -164,7 +175,7 @@ def lock(path: str) -> int:
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise ValueError(f"its lock file {path} is a link: remove it") from error
-        raise ValueError(f"cannot be written here: {error.strerror}") from error
+        raise ValueError(f"cannot be written here: {error.strerror}; {WRITABLE_PLACE}") from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ValueError(f"its lock file {path} is no plain file: remove it")
@@ -178,7 +189,13 @@ def lock(path: str) -> int:
         if isinstance(error, ValueError):
             raise
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            raise ValueError(f"cannot be locked here: {error.strerror}") from error
+            raise ValueError(
+                f"cannot be locked here: {error.strerror}; put it on a disk with locks, such as a local one"
+            ) from error
+        if any(held.holds(path) for held in list(_held)):
+            raise ValueError(
+                "an Engine of this process has it open already: use that one, or close it first"
+            ) from error
         raise ValueError(
             "another process writes to this ledger; stop it first, or read with `stream report`"
         ) from error
@@ -218,8 +235,11 @@ def check_one_name(file: str) -> None:
         )
 
 
-def check_target(target: Path, source: Path, force: bool = False) -> None:
-    """ValueError unless `target` may be made from a ledger; with `force` it may replace another file."""
+def check_target(target: Path, source: Path, force: bool | None = None) -> None:
+    """ValueError unless `target` may be made from a ledger; with `force` it may replace another file.
+
+    None: no other file is ever replaced, and an error says nothing of `force`.
+    """
     if target.name.endswith(RESERVED):
         ends = ", ".join(RESERVED)
         raise ValueError(f"{target}: names that end in {ends} are for the ledger's own files; choose another")
@@ -228,7 +248,8 @@ def check_target(target: Path, source: Path, force: bool = False) -> None:
     if target.is_dir():
         raise ValueError(f"{target} is a folder: name a new file")
     if os.path.lexists(target) and not force:
-        raise ValueError(f"{target} exists already: name a new file")
+        advice = "" if force is None else ", or give force=True (--force)"
+        raise ValueError(f"{target} exists already: name a new file{advice}")
 
 
 @contextmanager
@@ -244,7 +265,7 @@ def new_file(target: Path, force: bool = False) -> Iterator[Path]:
             yield part
             sync(part)
     except (PermissionError, FileNotFoundError) as error:
-        raise LedgerError(f"{target}: cannot be written here: {error.strerror}") from error
+        raise LedgerError(f"{target}: cannot be written here: {error.strerror}; {WRITABLE_PLACE}") from error
     except (sqlite3.Error, LedgerError) as error:
         # the block also reads other files: make clear which file has no room
         cause = error.__cause__ if isinstance(error, LedgerError) else error

@@ -118,7 +118,7 @@ class Ledger:
         if self.path is None:
             return self._opened(":memory:")
         if self._read_only and not self.path.is_file():
-            raise ValueError("there is no such ledger")
+            raise ValueError("there is no such ledger; check the path")
         target = f"{Path(self._file).as_uri()}?mode={'ro' if self._read_only else 'rwc'}"
         try:
             return self._opened(target)

@@ -22,6 +22,7 @@ from onlinecal.engine.ledger.file import REPAIR_ADVICE, LedgerError
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import EVENTS_READ_TOGETHER, LARGEST_NUMBER, Logged, Snapshot
 from onlinecal.engine.settings import all_settings
+from onlinecal.texts import cut
 
 SUMMARY_COLUMNS = "rounds", "open", "expired", "certificate", "guarantee", "oldest"
 """The columns beside a state, from which its summary can be read without decoding it."""
@@ -48,7 +49,8 @@ def agreed_config(ledger: Ledger, wanted: EngineConfig | None) -> EngineConfig:
         if config._without_bounds() != held._without_bounds():
             raise ValueError(
                 f"{ledger.path}: config must be the one that the ledger was made with, "
-                f"{encode(held).decode()}, or be left out"
+                f"{encode(held).decode()}, or be left out, got {cut(encode(config).decode())}: a new ledger "
+                "takes another one"
             )
         if config == held:
             return config
@@ -86,10 +88,12 @@ def replay(book: Book, ledger: Ledger, events: Iterable[tuple[Key, Logged]]) -> 
     book.play()
     for event, *answer in zip(asked, *book.answers(entries), strict=True):
         if answer != [event.probability, event.certificate]:
+            what, was, now = "", event.probability, answer[0]
+            if was == now:
+                what, was, now = "the certificate ", event.certificate, answer[1]
             raise LedgerError(
-                f"{ledger.path}: forecast {event.id!r} was answered with {event.probability!r}, but the log "
-                f"leads to {answer[0]!r}: the ledger was changed, or an onlinecal with other rules wrote it. "
-                f"{REPAIR_ADVICE}"
+                f"{ledger.path}: forecast {event.id!r} was answered with {what}{was!r}, but the log leads to "
+                f"{now!r}: the ledger was changed, or an onlinecal with other rules wrote it. {REPAIR_ADVICE}"
             )
     book.release()
 

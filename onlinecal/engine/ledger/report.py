@@ -263,7 +263,8 @@ def export_ledger(
                 raise LedgerError(f"{path}: events were archived meanwhile; export again")
             (pl.scan_parquet(parts) if parts else _frame([], state).lazy()).sink_parquet(file)
     except pl.exceptions.ComputeError as error:
-        raise LedgerError(f"{target}: could not be written: {error}") from error
+        why = f"{error}; check its disk, and export again"
+        raise LedgerError(f"{target}: could not be written: {why}") from error
     return rows
 
 

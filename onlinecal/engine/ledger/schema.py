@@ -422,7 +422,7 @@ def check_sum(table: str, row: tuple[Any, ...], start: int = 0, end: int = -1) -
 
 def in_words(table: str, name: Any) -> str:
     """That a row is damaged, which is given by the first of its values."""
-    return f"table {table}: the row of {name!r} is not as it was written"
+    return f"table {table}: the row that begins with {name!r} is not as it was written"
 
 
 SUMMED = (

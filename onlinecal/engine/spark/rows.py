@@ -37,6 +37,17 @@ zone."""
 
 NEEDED_COLUMNS = ("type", "id", "key", "position", "value")
 
+WANTED_TYPES = {
+    "type": "strings",
+    **dict.fromkeys(("id", "key"), "strings or whole numbers"),
+    "position": "whole numbers",
+    "hint": "numbers",
+    "time": "numbers, timestamps or strings",
+    **dict.fromkeys(("hints", "values"), "maps of strings to numbers"),
+    "value": "strings, numbers or booleans",
+}
+"""What each column of EVENTS may hold, for errors."""
+
 PACKED = "key string, positions string, lines string"
 """The schema of packed rows of a key: texts with a newline between any two; a missing position is empty."""
 
@@ -110,7 +121,7 @@ def check_events(events: DataFrame) -> None:
             is_right &= isinstance(kind.keyType, StringType) and isinstance(kind.valueType, NumericType)
         if not is_right:
             raise ValueError(
-                f"column {name!r} must have the type that it has in {EVENTS!r}, got {kind.simpleString()}"
+                f"events: column {name!r} must hold {WANTED_TYPES[name]}, got {kind.simpleString()}: cast it"
             )
 
 

@@ -35,7 +35,7 @@ from onlinecal.engine.spark.rows import (
     pack_answers,
     packs,
 )
-from onlinecal.engine.spark.session import check_workers, need_pyspark
+from onlinecal.engine.spark.session import ROCKSDB, check_workers, need_pyspark
 from onlinecal.engine.turns import KeyTurns
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ def calibrated_stream(
     provider = session.conf.get("spark.sql.streaming.stateStore.providerClass")
     if events.isStreaming and "RocksDB" not in (provider or ""):
         raise ValueError(
-            "Spark's operator needs spark.sql.streaming.stateStore.providerClass to be the RocksDB provider, "
-            f"got {provider!r}: see onlinecal.engine.spark.ROCKSDB"
+            "Spark's setting spark.sql.streaming.stateStore.providerClass must be the RocksDB provider, got "
+            f"{provider!r}: set it to {ROCKSDB} before the query starts"
         )
     settings = config or EngineConfig()
     KeyTurns(settings, remember)

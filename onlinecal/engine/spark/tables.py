@@ -24,6 +24,7 @@ from onlinecal.measures.distance.calibration_distance import calibration_distanc
 from onlinecal.measures.distance.levels import conditional_means
 from onlinecal.measures.scores import expected_error_of_counts
 from onlinecal.measures.smooth import smooth_error_of_counts
+from onlinecal.texts import cut
 
 if TYPE_CHECKING:
     import pyarrow
@@ -272,13 +273,20 @@ def recalibrated(
     check_columns(table, names, "columns")
     check_columns(table, [*members, *names], "groups and columns together")
     is_boosted, is_grouped = (isinstance(recalibrator, c) for c in (BoostedRecalibrator, GroupRecalibrator))
+    kind = type(recalibrator).__name__
     if bool(members) != is_grouped:
-        raise ValueError(f"groups must be given for a GroupRecalibrator and for no other, got {groups!r}")
+        raise ValueError(
+            f"groups must be given for a GroupRecalibrator and for no other, got {groups!r} with a {kind}"
+        )
     if initial is not None and not is_boosted:
-        raise ValueError(f"initial goes with a BoostedRecalibrator only, got {initial!r}")
+        raise ValueError(
+            f"initial goes with a BoostedRecalibrator only, got {initial!r} with a {kind}: leave it out"
+        )
     if is_grouped:
         if not isinstance(columns, str):
-            raise ValueError(f"columns must be one column of forecasts for a GroupRecalibrator, got {names}")
+            raise ValueError(
+                f"columns must be the name of one column of forecasts for a GroupRecalibrator, got {names}"
+            )
         inputs = [number(table, columns), *map(column, members)]
     elif is_boosted:
         _check_fit(recalibrator, names)
@@ -350,7 +358,8 @@ def check_table(table: Any) -> None:
     from pyspark.sql import DataFrame
 
     if not isinstance(table, DataFrame):
-        raise ValueError(f"table must be a Spark data frame, got {type(table).__name__}")
+        kind = f"{type(table).__module__}.{type(table).__qualname__}"
+        raise ValueError(f"table must be a Spark data frame, got a {kind}: make one by spark.createDataFrame")
     if table.isStreaming:
         raise ValueError("table must not be a stream: give the rows so far, read by spark.read")
 
@@ -365,7 +374,9 @@ def check_columns(table: DataFrame, names: Sequence[str], argument: str) -> None
     for name in names:
         count = table.columns.count(name)
         if count != 1:
-            there = "is there twice" if count else f"is not among {', '.join(map(repr, table.columns))}"
+            there = "is there twice: rename one of them"
+            if not count:
+                there = f"is not among {cut(', '.join(map(repr, table.columns)))}"
             raise ValueError(f"{argument} names the column {name!r}, which {there}")
         if list(names).count(name) > 1:
             raise ValueError(f"{argument} must name different columns, got {name!r} twice")
@@ -378,7 +389,10 @@ def number(table: DataFrame, name: str, argument: str = "columns") -> Column:
     check_columns(table, [name], argument)
     kind = table.schema[name].dataType
     if not isinstance(kind, NumericType | BooleanType):
-        raise ValueError(f"{argument}: column {name!r} must hold numbers, but it holds {kind.simpleString()}")
+        raise ValueError(
+            f"{argument}: column {name!r} must hold numbers, but it holds {kind.simpleString()}: cast it to "
+            "double"
+        )
     return column(name).cast("double").alias(name)
 
 

@@ -120,7 +120,7 @@ def test_a_query_of_another_key_is_refused_and_the_others_are_answered():
         "malformed",
         "Settled",
     ]
-    assert answers[1].detail == "key must be that of the turn, 'k', got 'other'"
+    assert answers[1].detail == "key must be 'k', whose events these are, got 'other'"
 
 
 def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
@@ -134,6 +134,7 @@ def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
         (bytes([STATE_FORMAT + 1]) + data[1:], f"has format {STATE_FORMAT + 1}, which a newer onlinecal"),
         (data[:1] + msgspec.msgpack.encode(kept), "has format 3, which an older onlinecal wrote"),
         (data[:20], "is damaged"),
+        (b"", "is damaged: its bytes are missing"),
         (data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :], ".*damaged.* Restore a copy of it$"),
     ):
         with pytest.raises(ValueError, match=f"state of key 'k' {words}"):

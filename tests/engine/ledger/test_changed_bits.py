@@ -248,7 +248,10 @@ def test_a_forecast_that_was_changed_is_not_given_out_again(ledger, folder):
     changed(ledger, "UPDATE queries SET probability = 0.123 WHERE id = 'q1'")
     before = tables_of(ledger)
     [line] = [one for one in LINES if b'"q1"' in one and b'"query"' in one][:1]
-    with Engine(ledger, CONFIG) as engine, raises_for(ledger, "queries: the row of [0-9]+ is not as it was"):
+    with (
+        Engine(ledger, CONFIG) as engine,
+        raises_for(ledger, "queries: the row that begins with [0-9]+ is not as"),
+    ):
         engine.handle_lines(line + b"\n")
     assert tables_of(ledger) == before
 

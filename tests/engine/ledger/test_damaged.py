@@ -91,15 +91,23 @@ def test_a_ledger_of_another_format_is_refused_and_stays_as_it_is(ledger, folder
     assert not (folder / "new.db").exists()
 
 
-def test_a_forecast_that_was_changed_in_the_log_stops_the_restart(folder):
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("probability = 0.123", "was answered with 0.123, but the log leads to 0."),
+        ("certificate = 77", "was answered with the certificate 77.0, but the log leads to"),
+    ],
+    ids=["probability", "certificate"],
+)
+def test_a_forecast_that_was_changed_in_the_log_stops_the_restart(folder, change, words):
     path = left_open(folder)
-    changed(path, "UPDATE queries SET probability = 0.123 WHERE number = (SELECT max(number) FROM queries"
+    changed(path, f"UPDATE queries SET {change} WHERE number = (SELECT max(number) FROM queries"
                " WHERE typeof(probability) = 'real')", with_sums=True)  # fmt: skip
-    with raises_for(path, "was changed", "0.123"):
+    with raises_for(path, "was changed", words):
         Engine(path)
     with raises_for(path, "was changed"):
         read_report(path)
-    assert any("0.123" in problem for problem in check_ledger(path).problems)
+    assert any(words in problem for problem in check_ledger(path).problems)
 
 
 def test_a_state_that_was_changed_is_named_by_the_check(ledger, sound):

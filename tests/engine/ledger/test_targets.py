@@ -45,7 +45,7 @@ def test_a_ledger_what_belongs_to_one_and_other_files_stay(folder, ledger, make)
         (link, ledger, "itself; name another file"),
         (ledger, other, "exists"),
         (ledger, folder, "is a folder"),
-        (ledger, folder / "nowhere" / "new", "cannot be written here"),
+        (ledger, folder / "nowhere" / "new", "cannot be written here: .*; name a file in a folder that is"),
         (ledger, folder / "other.db-wal", "are for the ledger's own files; choose another"),
         (ledger, folder / "other.db-shm", "are for the ledger's own files; choose another"),
         (ledger, folder / "other.db-journal", "are for the ledger's own files; choose another"),
@@ -66,7 +66,7 @@ def test_the_verb_exports_over_a_file_only_if_told_to(folder, ledger):
     into = folder / "table.parquet"
     into.write_text("mine")
     named = ["stream", "export", "--ledger", ledger, "--into"]
-    assert "exists already: name a new file" in commands.refused(*named, into)
+    assert "exists already: name a new file, or give force=True (--force)" in commands.refused(*named, into)
     assert into.read_text() == "mine"
     commands.run(*named, into, "--force")
     assert pl.read_parquet(into).height

@@ -19,6 +19,7 @@ from onlinecal.engine import (
     read_report,
     repair_ledger,
 )
+from onlinecal.engine.ledger.file import WriterLock
 from tests.engine.fault_tools import QUERIES, assert_refused, changed, command, in_child, raises_for
 from tests.engine.scripts import assert_sound, report_of, tables_of
 
@@ -50,7 +51,7 @@ def test_the_same_file_under_another_name_has_one_writer(path, kind, first):
     one, other = names[first], names[1 - first]
     with Engine(one) as engine:
         engine.query("a", "k")
-        with raises_for(other, "another process writes|open already"):
+        with raises_for(other, "an Engine of this process has it open already"):
             Engine(other)
         assert in_child(lambda: Engine(other)) == 99
         assert read_report(other).queries == 1
@@ -253,12 +254,20 @@ def test_a_ledger_that_is_gone_takes_no_more_events_unless_it_is_put_back(path, 
         engine.query("b", "k")
 
 
+def test_an_engine_that_nobody_has_any_more_keeps_no_lock(path):
+    left = WriterLock(str(path))
+    with pytest.raises(ValueError, match="an Engine of this process has it open already: use that one"):
+        WriterLock(str(path))
+    del left
+    WriterLock(str(path)).release()
+
+
 def test_a_file_system_without_locks_is_not_taken_for_another_writer(path, monkeypatch):
     def refused(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", refused)
-    with raises_for(path, "cannot be locked here: No locks available"):
+    with raises_for(path, "cannot be locked here: No locks available; put it on"):
         Engine(path)
 
 

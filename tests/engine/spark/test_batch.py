@@ -216,7 +216,7 @@ def fitted(spark, rounds):
         ("classes", THREE, {"into": "name"}, "into must make new columns, but the table has 'name'"),
         ("groups", "p", {}, "groups must be given for a GroupRecalibrator"),
         ("groups", "p", {"groups": ["name", "p"]}, "together must name different columns, got 'p'"),
-        ("groups", ["p", "c0"], {"groups": "name"}, "columns must be one column of forecasts"),
+        ("groups", ["p", "c0"], {"groups": "name"}, "columns must be the name of one column of forecasts"),
     ],
 )
 def test_recalibrators_are_refused_other_columns(fitted, what, columns, given, message):
