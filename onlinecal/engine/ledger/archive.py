@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import sqlite3
 from collections.abc import Container, Iterator
@@ -43,7 +44,7 @@ from onlinecal.engine.ledger.schema import (
     write_rows,
     write_states,
 )
-from onlinecal.validation import check_count, check_finite
+from onlinecal.validation import check_count, check_number
 
 REASON = "archived"
 
@@ -199,7 +200,8 @@ def archive_ledger(
     if keep is not None:
         keep = check_count(keep, "keep", least=0)
     if before is not None:
-        before = check_finite(before, "before")
+        allowed = "a finite number of seconds, as the times of events are"
+        before = check_number(before, "before", -math.inf, math.inf, "()", allowed)
     source, target = Path(path), Path(into)
     check_target(target, source, force=True)
     with closing(Ledger(source, read_only=True)) as ledger:

@@ -58,6 +58,7 @@ ADVICE_BY_CODE = {
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_LOCKED,
     ): "is locked by another process. Try again when that has ended",
+    (sqlite3.SQLITE_CONSTRAINT,): f"has rows and indexes that do not agree: it is damaged. {REPAIR_ADVICE}",
 }
 
 WRITABLE_PLACE = "name a file in a folder that is there and that you may write to"

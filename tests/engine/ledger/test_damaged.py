@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 from onlinecal.engine import Engine, LedgerError, archive_ledger, check_ledger, read_report, repair_ledger
+from onlinecal.engine.ledger.file import LedgerErrors
 from onlinecal.engine.ledger.ledger import LOG_SQL, Ledger
 from onlinecal.engine.ledger.replay import SUMMARY_COLUMNS
 from onlinecal.version import STATE_FORMAT
@@ -290,6 +291,13 @@ def test_damage_to_what_follows_from_the_log_costs_nothing(ledger, sound, folder
     assert problems
     assert (found.lost, found.changed, found.doubtful) == ([], [], [])
     assert_same_ledgers(folder / "saved.db", sound)
+
+
+def test_rows_that_an_index_contradicts_are_called_damaged(folder):
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript("CREATE TABLE birds (name UNIQUE); INSERT INTO birds VALUES ('wren');")
+        with raises_for(folder, "damaged", "repair", "birds.name"), LedgerErrors(folder, of_content=False):
+            connection.execute("INSERT INTO birds VALUES ('wren')")
 
 
 def test_a_second_name_that_a_killed_process_left_is_taken_away_and_no_other(ledger, folder):
