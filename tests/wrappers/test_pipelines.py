@@ -198,7 +198,7 @@ def test_messages_carry_no_features():
     model = CalibratedClassifier(Said())
     token = model.forecast({"p": 0.5, "name": secret})
     model.observe(token, True)
-    with pytest.raises(ValueError, match="settled before") as error:
+    with pytest.raises(ValueError, match="settled, withdrawn or expired before") as error:
         model.observe(token, True)
     assert secret not in str(error.value)
     with pytest.raises(ValueError, match=r"must be a WrappedForecast .* issued, got dict") as error:

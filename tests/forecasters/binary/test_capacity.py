@@ -163,7 +163,7 @@ def test_no_more_forecasts_are_asked_of_a_full_key_and_the_open_ones_settle():
         engine.handle([Query("c", "k"), Outcome("b", 1)])
         answer = engine.handle([Query("d", "k")])[0]
         assert answer.reason == "full"
-        assert "integers" in answer.detail
+        assert "as many rounds as can be counted" in answer.detail
         assert engine.handle([Outcome("c", 0)])[0].id == "c"
 
 
