@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling import compiled, kernel_part, uncounted
 from onlinecal.compiling.instructions import copy
 from onlinecal.measures.counts import Counts, prefix
 from onlinecal.measures.distance.fractional.relaxation import Relaxation
@@ -119,7 +119,7 @@ ROW_OFFSET, ROW_START, ROW_WIDTH, ROW_FIRST, ROW_LAST = range(5)
 ENTRIES_USED, NEAREST_ROW, FARTHEST_ROW, WORK_DONE, WORK_ALLOWED = range(5)
 
 
-@kernel_part
+@uncounted
 def prefix_excess(side: OutcomeRounds, i: int, v: float, below: int, u: float) -> float:
     """Sum of f(v) over the first i rounds of one outcome; `below` of them have a forecast of at most v."""
     _, _, sums, lifts = side
@@ -127,13 +127,13 @@ def prefix_excess(side: OutcomeRounds, i: int, v: float, below: int, u: float) -
     return distance - lifts[i] + i * u
 
 
-@kernel_part
+@uncounted
 def step_excess(side: OutcomeRounds, i: int, size: int, v: float, below: int, u: float) -> float:
     """Sum of f(v) over rounds i..i+size-1 of one outcome."""
     return prefix_excess(side, i + size, v, below, u) - prefix_excess(side, i, v, below, u)
 
 
-@kernel_part
+@uncounted
 def fitting_starts(
     side: OutcomeRounds, size: int, v: float, below: int, u: float, room: float
 ) -> tuple[int, int]:
@@ -176,7 +176,7 @@ def fitting_starts(
     return first, low
 
 
-@kernel_part
+@uncounted
 def fitting_window(
     sides: BothOutcomes, step: PathStep, room: float, points: Points
 ) -> tuple[int, int, int, int]:
@@ -185,6 +185,7 @@ def fitting_window(
     The first look gives the step all the room. The second subtracts the least excess before and after the
     step of the points that the first look leaves.
     """
+    points.state[WORK_DONE] += FITTING_WORK
     left, size, (zeros, ones) = room, step.r + step.s, sides
     a_first, a_last, b_first, b_last = 1, 0, 1, 0
     for _ in range(2):
@@ -248,7 +249,7 @@ def points_for(n_zeros: int, n_ones: int, work_limit: float) -> Points:
     return Points(rows, least, np.empty(n_rows), block_least, block_ahead, *costs, state)
 
 
-@kernel_part
+@uncounted
 def look_ahead(ahead: Ahead, points: Points) -> None:
     """The least excess ahead of each row and block."""
     for n in range(len(points.ahead)):
@@ -314,22 +315,19 @@ def extend_rows(
 
 @kernel_part
 def take_step(
-    sides: BothOutcomes, pools: PointPools, points: Points, ahead: Ahead, step: PathStep
-) -> tuple[PointPools, bool]:
-    """Take a step from every point where it fits, also those that it reaches; and whether it fits at all."""
+    sides: BothOutcomes,
+    pools: PointPools,
+    points: Points,
+    ahead: Ahead,
+    step: PathStep,
+    window: tuple[int, int, int, int],
+) -> PointPools:
+    """Take a step from every point of a window, where it fits, and from those that it reaches."""
     zeros, ones = sides
     n1, n_rounds, size = len(ones[0]), len(zeros[0]) + len(ones[0]), step.r + step.s
-    state, fits = points.state, False
-    done = (len(zeros[0]) + 1, -1, n1 + 1, -1)
+    state = points.state
     while True:
-        state[WORK_DONE] += FITTING_WORK
-        window = fitting_window(sides, step, ahead.cutoff - step.slack, points)
         a_first, a_last, b_first, b_last = window
-        if a_first > a_last or (
-            a_first >= done[0] and a_last <= done[1] and b_first >= done[2] and b_last <= done[3]
-        ):
-            break
-        fits, done = True, window
         for a in range(a_first, a_last + 1):
             excess = step_excess(zeros, a, step.r, step.v, step.below0, step.u0)
             points.zero_costs[a] = step.slack + excess
@@ -346,8 +344,12 @@ def take_step(
         pools, improved = extend_rows(pools, points, ahead, step, window)
         # the step may have more room from points that it reached than from those where it started
         if not improved or state[WORK_DONE] > state[WORK_ALLOWED]:
-            break
-    return pools, fits
+            return pools
+        window = fitting_window(sides, step, ahead.cutoff - step.slack, points)
+        if window[0] > window[1] or (
+            window[0] >= a_first and window[1] <= a_last and window[2] >= b_first and window[3] <= b_last
+        ):
+            return pools
 
 
 @compiled
@@ -393,8 +395,9 @@ def extend_paths(
                 u0 = zero_potential[node] + share * (zero_potential[node + 1] - zero_potential[node])
                 u1 = one_potential[node] + share * (one_potential[node + 1] - one_potential[node])
                 step = PathStep(r, s, v, below0, below1, u0, u1, -(r * u0 + s * u1), n_steps)
-                pools, fits = take_step(sides, pools, points, ahead, step)
-                if fits:
+                window = fitting_window(sides, step, ahead.cutoff - step.slack, points)
+                if window[0] <= window[1]:
+                    pools = take_step(sides, pools, points, ahead, step, window)
                     if n_steps == len(steps):
                         longer = np.empty((2 * n_steps, 2), dtype=np.int64)
                         for i in range(n_steps):

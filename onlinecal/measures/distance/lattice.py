@@ -21,7 +21,7 @@ import math
 import numpy as np
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling import compiled, uncounted
 from onlinecal.measures.counts import Counts, prefix
 from onlinecal.measures.distance.levels import Levels, count_up_to, make_levels, walk_back
 
@@ -85,7 +85,7 @@ def primitive_steps(n_zeros: int, n_ones: int) -> Ints:
     return steps[np.argsort(steps[:, 1] / steps.sum(axis=1), kind="stable")]
 
 
-@kernel_part
+@uncounted
 def fill_costs(sums: Floats, value: float, below: int, out: Floats) -> None:
     """Fill in the sums of |forecast - value| over the first i rounds; `below` of all are at most value."""
     for i in range(below + 1):
@@ -169,7 +169,7 @@ def step_back(
     return best_step
 
 
-@kernel_part
+@uncounted
 def level_cost(side: SortedRounds, start: int, end: int, value: float) -> float:
     """Sum of |forecast - value| over the rounds start .. end-1 of one outcome."""
     rounds, sums = side

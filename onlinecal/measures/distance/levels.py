@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import kernel_part
+from onlinecal.compiling import kernel_part, uncounted
 from onlinecal.measures.counts import Counts, PrefixSums, count_shares, merged, prefix
 
 
@@ -169,10 +169,15 @@ def walk_back(a: int, b: int, step_to: Callable[[int, int], Ints]) -> Levels:
     return make_levels(path[:, 0], path[:, 1])
 
 
-@kernel_part
+@uncounted
 def count_up_to(ascending: Any, value: float) -> int:
     """How many numbers of an ascending array are at most `value`."""
-    first, last = 0, len(ascending)
+    return count_between(ascending, value, 0, len(ascending))
+
+
+@uncounted
+def count_between(ascending: Any, value: float, first: int, last: int) -> int:
+    """`count_up_to`, if the answer is known to be one of first .. last."""
     while first < last:
         middle = (first + last) >> 1
         if ascending[middle] <= value:

@@ -25,13 +25,19 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, uncounted
 from onlinecal.measures.counts import Counts, PrefixSums, prefix
 from onlinecal.measures.distance.fractional.relaxation import Relaxation
-from onlinecal.measures.distance.levels import Levels, count_up_to, distance_by_sums, make_levels
+from onlinecal.measures.distance.levels import (
+    Levels,
+    count_between,
+    count_up_to,
+    distance_by_sums,
+    make_levels,
+)
 
 ACROSS = 4
 """A corner may move so many ones across the curve."""
 
-LEVEL_SET_ROUNDING = 1e-12
-"""The excess of a level set, which is never negative, may be rounded below 0 by so much for each round."""
+CELLS = 1024
+"""Cells of [0, 1], a power of two, in whose table forecast values are looked up."""
 
 
 class OutcomeTables(NamedTuple):
@@ -47,6 +53,8 @@ class OutcomeTables(NamedTuple):
     """u0 and u1 at the forecast values, (2, K)."""
     lifts: Floats
     """Sums of the potentials of rounds with the first forecast values, (2, K + 1)."""
+    below: Ints
+    """How many forecast values are at most k / CELLS, k = 0..CELLS + 1; (CELLS + 2,)."""
 
 
 class SearchTables(NamedTuple):
@@ -65,6 +73,7 @@ def search_tables(counts: Counts, sums: PrefixSums, relaxation: Relaxation) -> S
         np.array([sums.zero_sums, sums.one_sums]),
         np.array([u0, u1]),
         np.array([prefix(counts.zeros * u0), prefix(counts.ones * u1)]),
+        np.searchsorted(counts.values, np.arange(CELLS + 2) / CELLS, side="right"),
     )
     return SearchTables(sums, tables)
 
@@ -175,65 +184,54 @@ def try_level_sets(tables: OutcomeTables, windows: Windows, margin: float, k: in
 
     Level sets have values near that of the curve; any value to the last corner.
     """
-    so_far = windows.excess[k - 1]
-    cheapest = 0
-    for start in range(1, len(so_far)):
-        if so_far[start] < so_far[cheapest]:
-            cheapest = start
-    # from here most points are reached for little, so that most of the other starts are too dear for them
-    tried = try_level_sets_from(tables, windows, k, cheapest)
-    for start in range(len(so_far)):
-        if start != cheapest and so_far[start] <= so_far[cheapest] + margin:
-            tried += try_level_sets_from(tables, windows, k, start)
-    return tried
-
-
-@uncounted
-def try_level_sets_from(tables: OutcomeTables, windows: Windows, k: int, start: int) -> int:
-    """Extend the path to one point of window k - 1, and say how many level sets were tried.
-
-    Of paths of equal excess the one from the first point is kept, in whatever order they are tried.
-    """
-    a, b, so_far = windows.used[0, k - 1, start], windows.used[1, k - 1, start], windows.excess[k - 1, start]
-    if a < 0:
-        return 0
     lowest, excess, came_from = windows.lowest, windows.excess[k], windows.came_from[k]
     before, now, ones = windows.sums[(k - 1) % 2], windows.sums[k % 2], windows.used[1, k]
-    counts, forecasts, values, v = tables.counts, tables.forecasts, tables.values, windows.values[k - 1]
-    length, is_last = lowest.shape[1], k == len(windows.values)
-    depth, tried, g = len(ones) // length, 0, 0
-    sum0, sum1, share = before[0, start], before[1, start], before[2, start]
-    least = so_far - LEVEL_SET_ROUNDING * (counts[0, len(values)] + counts[1, len(values)])
-    for row in range(length):
-        size = windows.corners[k] + row - length // 2 - a - b
-        first, last = 0, depth - 1
-        if not is_last:
-            # the number of ones with the value nearest to v, and one more or less
-            near = int(b + v * size + 0.5) - lowest[k, row]
-            if near > 1:
-                first = near - 1
-            if near + 1 < last:
-                last = near + 1
-        for end in range(row * depth + first, row * depth + last + 1):
-            # where no corner may be, the ones are fewer than any
-            s = ones[end] - b
-            if s < 0 or s > size:
-                continue
-            tried += 1
-            # a level set never lowers the excess
-            if least >= excess[end]:
-                continue
-            total = so_far - (now[2, end] - share)
-            if size > 0:
-                value = s / size
-                g = count_up_to(values, value)
-                total += transport(counts[0, g], forecasts[0, g], a, a + size - s, sum0, now[0, end], value)
-                if total > excess[end]:
+    counts, forecasts = tables.counts, tables.forecasts
+    n_points, length, v = len(ones), lowest.shape[1], windows.values[k - 1]
+    depth, is_last, tried, least = n_points // length, k == len(windows.values), 0, np.inf
+    for start in range(n_points):
+        if windows.excess[k - 1, start] < least:
+            least = windows.excess[k - 1, start]
+    for start in range(n_points):
+        a, b, so_far = (
+            windows.used[0, k - 1, start],
+            windows.used[1, k - 1, start],
+            windows.excess[k - 1, start],
+        )
+        if a < 0 or so_far > least + margin:
+            continue
+        sum0, sum1, share = before[0, start], before[1, start], before[2, start]
+        for row in range(length):
+            size = windows.corners[k] + row - length // 2 - a - b
+            first, last = 0, depth - 1
+            if not is_last:
+                # the number of ones with the value nearest to v, and one more or less
+                near = int(b + v * size + 0.5) - lowest[k, row]
+                if near > 1:
+                    first = near - 1
+                if near + 1 < last:
+                    last = near + 1
+            for end in range(row * depth + first, row * depth + last + 1):
+                # where no corner may be, the ones are fewer than any
+                s = ones[end] - b
+                if s < 0 or s > size:
                     continue
-                total += transport(counts[1, g], forecasts[1, g], b, b + s, sum1, now[1, end], value)
-            if total < excess[end] or (total == excess[end] and start < came_from[end]):
-                excess[end] = total
-                came_from[end] = start
+                tried += 1
+                total = so_far - (now[2, end] - share)
+                if size > 0:
+                    value = s / size
+                    # a look into a table leaves few values to search
+                    cell = int(value * CELLS)
+                    g = count_between(tables.values, value, tables.below[cell], tables.below[cell + 1])
+                    total += transport(
+                        counts[0, g], forecasts[0, g], a, a + size - s, sum0, now[0, end], value
+                    )
+                    if total >= excess[end]:
+                        continue
+                    total += transport(counts[1, g], forecasts[1, g], b, b + s, sum1, now[1, end], value)
+                if total < excess[end]:
+                    excess[end] = total
+                    came_from[end] = start
     return tried
 
 
