@@ -305,9 +305,11 @@ def write_figure(figure: Figure, table: pl.DataFrame, stem: Path) -> Path:
     """Write <stem>.png, <stem>.svg and <stem>.csv, each only when it is complete; the path of the PNG."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     # no date is written, so that the same numbers give the same bytes
-    for kind, metadata in (("svg", {"Date": None}), ("png", {})):
+    for kind, metadata in (("png", {}), ("svg", {"Date": None})):
         with whole(stem.with_name(f"{stem.name}.{kind}")) as part:
             figure.savefig(part, format=kind, metadata=metadata)
+        # where everything stands is found out once, and takes as long as drawing it
+        figure.set_layout_engine("none")
     write_table(table, stem.with_name(f"{stem.name}.csv"))
     return stem.with_name(f"{stem.name}.png")
 

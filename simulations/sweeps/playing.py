@@ -326,12 +326,16 @@ def play_games(
 
 
 def in_playing_order(plan: Plan) -> list[PlannedGame]:
-    """The games in the order of playing: short ones first, and neighbours with different forecasters.
+    """The games in the order of playing: short ones first, neighbours with different players on both sides.
 
     So processes that start at the same time compile different loops, and later games find them on disk.
     """
 
     def turn(game: PlannedGame) -> tuple[int, int, int]:
-        return game.rounds, plan.adversaries.index(game.adversary), plan.seeds.index(game.seed)
+        forecaster, adversary = (
+            plan.forecasters.index(game.forecaster),
+            plan.adversaries.index(game.adversary),
+        )
+        return game.rounds, (adversary - forecaster) % len(plan.adversaries), plan.seeds.index(game.seed)
 
     return sorted(plan.games, key=turn)

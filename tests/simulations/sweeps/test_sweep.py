@@ -167,12 +167,14 @@ def test_processes_change_nothing_and_a_change_of_format_leaves_one_table(swept,
 
 
 def test_neighbours_in_playing_order_need_different_loops():
-    forecasters = ["paper", "balanced", "nested", "adaptive"]
-    plan = make_plan({"forecasters": forecasters, "adversaries": ["coin", "markov"], "rounds": [10, 5]})
+    forecasters, adversaries = ["paper", "balanced", "nested", "adaptive"], ["coin", "markov", "threshold"]
+    plan = make_plan({"forecasters": forecasters, "adversaries": adversaries, "rounds": [10, 5]})
     order = in_playing_order(plan)
     assert set(order) == set(plan.games)
-    assert [game.rounds for game in order] == [5] * 8 + [10] * 8
-    assert [{game.forecaster for game in order[i : i + 4]} for i in range(0, 16, 4)] == [{*forecasters}] * 4
+    assert [game.rounds for game in order] == [5] * 12 + [10] * 12
+    assert [{game.forecaster for game in order[i : i + 4]} for i in range(0, 24, 4)] == [{*forecasters}] * 6
+    together = [order[i : i + 3] for i in range(0, 24, 4)]
+    assert [{game.adversary for game in some} for some in together] == [{*adversaries}] * 6
 
 
 def test_summary_finds_the_worst_game_and_broken_bounds_are_told_with_theirs(swept):
