@@ -284,7 +284,7 @@ def test_frames_name_their_classes_and_come_out_named(frame):
         assert (np.asarray(out) == EXPECTED).all()
         assert kind == "default" or list(out.columns) == NAMES
         assert isinstance(model.predict_proba(frame), np.ndarray)
-    with pytest.raises(ValueError, match="one of the classes .*, got 'cow' at row"):
+    with pytest.raises(ValueError, match=r"one of the classes .*, got 'cow' at row"):
         TemperatureScaling().fit(frame, np.where(LABELS == "dog", "cow", LABELS))
     numbers = TemperatureScaling().fit(frame, np.searchsorted(NAMES, LABELS))
     assert numbers.classes_.tolist() == [0, 1, 2]

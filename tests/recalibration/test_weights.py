@@ -211,9 +211,9 @@ def test_weights_of_sum_one_are_remarked_on_because_they_count_as_one_row(model,
 
 def test_weights_count_rows_where_there_must_be_so_many():
     table, y = np.random.default_rng(0).dirichlet([1, 1], 6), [0, 1, 0, 1, 0, 1]
-    with pytest.raises(ValueError, match="at least 10 rows, got 6"):
+    with pytest.raises(ValueError, match="at least 10 rows with cv=5, got 6"):
         DecisionRecalibrator().fit(table, y)
-    with pytest.raises(ValueError, match=r"at least 10 rows, got 9 \(the sum of the weights\)"):
+    with pytest.raises(ValueError, match=r"at least 10 rows with cv=5, got 9 \(the sum of the weights\)"):
         DecisionRecalibrator().fit(table, y, sample_weight=[1.5] * 6)
     assert DecisionRecalibrator().fit(table, y, sample_weight=[2] * 6).n_features_in_ == 2
 
