@@ -123,7 +123,7 @@ Build = Callable[[str, int | None], tuple[Phase, ...]]
 class Kind(CatalogueEntry):
     """The entry of a catalogue for one kind of adversary, of two classes or of more.
 
-    `register` checks one of your own; making it checks nothing.
+    `register` checks one of your own; making it checks nothing. docs/own-adversary.md has an example.
 
     Parameters
     ----------
@@ -140,14 +140,19 @@ class Kind(CatalogueEntry):
         What a spec string may set. Their order is that of canonical specs, and without `initial` also that of
         the numbers in the state.
     step
-        The step function; None for a kind that composes its phases.
+        The step function, called as step(state, t, forecast, rise_zero, rise_one, u). It returns the outcome,
+        0 or 1. With several classes it is called as step(state, t, forecast, rises, u), and returns the
+        number of a class. `onlinecal.adversaries.protocol` says what the arguments are. None for a kind with
+        `compose`.
     initial
-        Makes the state before round 0 from the parameter values, the number of classes (if there may be more
-        than two) and the horizon. The horizon is None only if none was given and the kind can do without one.
-        Raises ValueError for values that do not go together. None: the state is the parameter values.
+        Called as initial(values, horizon), with several classes as initial(values, k, horizon). It returns
+        the state before round 0, a float64 array. `values` is a mapping: parameter values by name. The
+        horizon is None only if none was given and the kind can do without one. It raises ValueError for
+        values that do not go together. None: the state is the parameter values.
     compose
-        Makes the phases from the same arguments, instead of `step` and `initial`; a last argument makes the
-        phases of other adversaries. Raises ValueError like `initial`.
+        Used in place of `step` and `initial`. It is called like `initial` with one more argument at the end,
+        and returns a tuple of phases. That argument, build(spec, rounds), returns the phases of another
+        adversary, for so many rounds or None. It raises ValueError like `initial`.
     needs_horizon
         Whether the number of rounds has to be known beforehand.
     horizon_unless
@@ -239,6 +244,9 @@ def state_of(*numbers: float) -> State:
 Seed = int | Sequence[int] | np.random.SeedSequence
 """The seed of an adversary's draws: the same seed gives the same draws."""
 
+WANTED_SEED = "a non-negative integer, a sequence of them, or a numpy.random.SeedSequence"
+"""What the error for another seed asks for."""
+
 
 class Adversary:
     """A player, with its parameters, its seed and its memory.
@@ -262,14 +270,15 @@ class Adversary:
     phases
         The phases of the game; only the last may last as long as the game goes on.
     seed
-        A seed of `numpy.random.default_rng`, but not None: the same seed always gives the same outcomes.
+        An integer or a sequence of integers, none negative, or a `numpy.random.SeedSequence`. The same seed
+        always gives the same outcomes.
     horizon
         The number of rounds it was made for; None if none was given.
 
     Raises
     ------
     ValueError
-        For None as the seed, and for any that `numpy.random.default_rng` does not take.
+        For any other seed, None and generators among them.
     """
 
     n_classes: int | None = None
@@ -331,7 +340,7 @@ class Adversary:
         """
         seed = self.seed
         return np.random.default_rng(
-            seed if isinstance(seed, np.random.SeedSequence) else seed_sequence(seed)
+            seed if isinstance(seed, np.random.SeedSequence) else seed_sequence(seed, wanted=WANTED_SEED)
         )
 
     def reset(self) -> None:
@@ -438,16 +447,16 @@ class MulticlassAdversary(Adversary):
     Parameters
     ----------
     name, kind, phases, seed, horizon
-        Its name, its entry of the catalogue, the phases of the game, the seed of its draws, and the number of
-        rounds it was made for, or None; as for `Adversary`.
+        Its name, its entry of the catalogue, the phases of the game, the seed of its draws (an integer or a
+        sequence of integers, none negative, or a `numpy.random.SeedSequence`), and the number of rounds it
+        was made for, or None; as for `Adversary`.
     n_classes
         k, from 2 to 1000.
 
     Raises
     ------
     ValueError
-        For n_classes below 2 or above 1000, for None as the seed, and for any that
-        `numpy.random.default_rng` does not take.
+        For n_classes below 2 or above 1000, and for any other seed, None and generators among them.
     """
 
     n_classes: int

@@ -159,8 +159,8 @@ def create(spec: str, horizon: int | None = None, *, seed: Seed = 0) -> Adversar
     horizon
         The number of rounds to be played, at least 1. Some adversaries cannot do without it.
     seed
-        A seed of `numpy.random.default_rng`, but not None. Equal specs, horizons and seeds make identical
-        adversaries.
+        An integer or a sequence of integers, none negative, or a `numpy.random.SeedSequence`. Equal specs,
+        horizons and seeds make identical adversaries.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def create(spec: str, horizon: int | None = None, *, seed: Seed = 0) -> Adversar
     ------
     ValueError
         For an unknown name, an unknown or repeated parameter, a value that is not allowed, settings that do
-        not go together, a missing or impossible horizon, or an unusable seed.
+        not go together, a missing or impossible horizon, or any other seed, None and generators among them.
     FileNotFoundError
         If a spec names a file that is not there.
 
@@ -230,8 +230,8 @@ def create_multiclass(
     horizon
         The number of rounds to be played, at least 1. Some adversaries cannot do without it.
     seed
-        A seed of `numpy.random.default_rng`, but not None. Equal specs, numbers of classes, horizons and
-        seeds make identical adversaries.
+        An integer or a sequence of integers, none negative, or a `numpy.random.SeedSequence`. Equal specs,
+        numbers of classes, horizons and seeds make identical adversaries.
 
     Returns
     -------
@@ -242,7 +242,7 @@ def create_multiclass(
     ------
     ValueError
         For an unknown name, a setting that is not allowed or does not go with the number of classes, a
-        missing or impossible horizon, or an unusable seed.
+        missing or impossible horizon, or any other seed, None and generators among them.
     FileNotFoundError
         If a spec names a file that is not there.
 

@@ -221,7 +221,10 @@ class Parameter:
 
     @property
     def with_default(self) -> str:
-        """The parameter with its default, for tables; or with all allowed words, the default first."""
+        """The parameter with its default, for tables, as "bias=0.5".
+
+        Of words all that are allowed are there, the default first, as "mode=fast|slow".
+        """
         if self.default is None:
             return f"{self.name}=({'required' if self.required else 'not set'})"
         others = [word for word in self.words if word != self.default]

@@ -214,9 +214,11 @@ class SimplexForecaster:
         return self.labels[x] if x in self.labels else self.earliest_deadline(x, None)
 
     def earliest_deadline(self, x: Point, last: int | None) -> int:
-        """The label that Tijdeman's rule gives to the point `x` (Theorem 5).
+        """The class, 0 to k - 1, that Tijdeman's rule gives as label to the point `x` (Theorem 5).
 
-        `last` is the class with which x was charged last, None if it never was.
+        `x` is k whole numbers with sum m. The rule looks at how often x was charged with each class so far.
+        `last` is the class with which x was charged last, None if it never was. Of classes with equal
+        deadlines `last` wins, else the largest.
         """
         support = [j for j in range(self.k) if x[j] > 0]
         if len(support) == 1:
@@ -354,11 +356,13 @@ class MulticlassCalibration(NamedTuple):
     Attributes
     ----------
     h
-        The calibrated predictor: from a row of k probabilities to k others.
+        The calibrated predictor: from a row of k probabilities to k others, the prediction of its bin's
+        group. Rows of a bin that is in no group get the canonical distribution of their bin.
     pred
-        The groups of G, each with its prediction.
+        The last prediction, k fractions, of each group. A group is a frozenset of bins, and a bin is the
+        tuple of floor(lambda q) for the k probabilities q of a row, with lambda the number of levels.
     steps
-        What was done at each time step.
+        The `Correction` of each time step, in order.
     """
 
     h: Callable[[Sequence[Number]], list[Fraction]]
@@ -584,12 +588,18 @@ def hard_decision_calibration(
 def soft_decision_calibration(
     table: Sequence[Sequence[float]], labels: Sequence[int], search: Maximizer, epsilon: float
 ) -> DecisionCalibration:
-    """Algorithm 2 of the decision paper (Appendix A): the same as Algorithm 1 with soft partitions.
+    """Algorithm 2 of the decision paper (Appendix A): correct on soft partitions, all K regions together.
 
-    `table`, `labels`, `search`, `epsilon` and errors are those of `hard_decision_calibration`, and so is what
-    is promised (Theorem 2.2'). If D has no inverse, any solution of D U = R is taken: on the rows of the
-    `table` all of them say the same. The paper still plays the round that finds too small an error; here the
-    algorithm ends before that round.
+    It differs from Algorithm 1 in the correction and in the end. The corrections U of the K regions, which
+    overlap, are found together: they solve D U = R with R_a = E[(Y - p) b_a] and D_aa' = E[b_a b_a']. If D
+    has no inverse, any solution is taken: on the rows of the `table` all of them say the same. The algorithm
+    ends before the first round with sum_a |R_a|^2 < epsilon^2/K, a round that the paper still plays. Then
+    sum_a |R_a| < epsilon, for every partition if `search` finds the one with the largest sum.
+
+    The `table` has n rows of C probabilities, `labels` the n classes that came, 0 to C - 1. These, `search`
+    and `epsilon` are as for `hard_decision_calibration`. On these rows every round lowers the mean squared
+    error by at least epsilon^2/K (Theorem 2.2'). Raises ValueError unless epsilon is positive, and for a bad
+    table.
     """
     (rows, _), epsilon = checked_rows(table, labels), check_positive(epsilon, "epsilon")
     p = [[float(q) for q in row] for row in rows]

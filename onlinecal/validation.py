@@ -140,16 +140,22 @@ def check_increasing(values: Any, name: str) -> list[float]:
     return numbers
 
 
-def seed_sequence(seed: Any, spawn_key: tuple[int, ...] = (), name: str = "seed") -> np.random.SeedSequence:
-    """The seed sequence of a seed, which is an integer or a sequence of integers, none negative."""
+def seed_sequence(
+    seed: Any,
+    spawn_key: tuple[int, ...] = (),
+    name: str = "seed",
+    wanted: str = "a non-negative integer or a sequence of them",
+) -> np.random.SeedSequence:
+    """The seed sequence of a seed, which is an integer or a sequence of integers, none negative.
+
+    ValueError for others; it says what is `wanted`.
+    """
     try:
         if seed is None:
             raise TypeError
         return np.random.SeedSequence(seed, spawn_key=spawn_key)
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} must be a non-negative integer or a sequence of them, got {shown(seed)}"
-        ) from error
+        raise ValueError(f"{name} must be {wanted}, got {shown(seed)}") from error
 
 
 PLAIN_ARRAY: tuple[Literal["C", "A", "W"], ...] = ("C", "A", "W")

@@ -190,8 +190,9 @@ class AsyncEngine:
     async def handle(self, events: Iterable[Incoming | Rejected]) -> list[Answer]:
         """Answer `events`, when all of them are on disk.
 
-        Returns a list with one answer for each event, in their order. Raises LedgerError if they cannot be
-        written; then sending all of them again is safe. Raises ValueError for anything that is no event.
+        Returns a list with one answer for each event, in their order. Raises LedgerError after `aclose`, and
+        if they cannot be written; then sending all of them again is safe. Raises ValueError for anything that
+        is no event.
         """
         events = list(events)
         for event in events:

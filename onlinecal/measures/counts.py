@@ -91,7 +91,10 @@ class Counts:
         Raises ValueError unless `are_whole`.
         """
         if not self.are_whole:
-            raise ValueError("zeros and ones must be whole numbers to be expanded into rounds, got floats")
+            raise ValueError(
+                "zeros and ones must be whole numbers to be expanded into rounds, got floats: rounds with "
+                "weights or outcomes between 0 and 1 have none"
+            )
         return np.repeat(self.values, self.zeros), np.repeat(self.values, self.ones)
 
 

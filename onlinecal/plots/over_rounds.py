@@ -347,7 +347,8 @@ def running_distance(
         After how many rounds it is measured: a number of moments, evenly spread, or the moments themselves,
         whole numbers from 1 to T, in order.
     budget
-        The effort for each distance, as for `calibration_distance`; 1 takes up to three seconds.
+        The most effort for each distance, as for `calibration_distance`; 1 takes up to three seconds. The
+        work ends before that when upper - lower is at most 5 % of upper.
     color
         Any colour of matplotlib; None: the next of the palette.
     label

@@ -638,16 +638,17 @@ class BoostingRound(NamedTuple):
     Attributes
     ----------
     squared_error
-        Mean squared error on the rows of `fit` after the round; round 0 is before any, of the initial
-        predictor, rounded with level sets, or after the start with steps on log odds.
+        Mean squared error on the rows of `fit` after the round, with level sets only on those that are not
+        held out. Round 0 is before any, of the initial predictor, rounded with level sets, or after the start
+        with steps on log odds.
     n_level_sets
         How many level sets the round found; 1 with steps on log odds, and 0 in round 0 with level sets.
     n_skipped, skipped_mass
         How many level sets were too small for the regressor and kept their value, and their share of the
-        rows.
+        rows that are not held out; both 0 with steps on log odds.
     validation_error
-        Mean squared error on the held-out rows after the round; NaN if none are held out.
-
+        Mean squared error on the held-out rows after the round; NaN if none are held out. It is always NaN
+        with steps on log odds, whose held-out losses are in `held_out_`.
     """
 
     squared_error: float

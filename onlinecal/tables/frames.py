@@ -55,6 +55,7 @@ def as_array(values: Any, name: str, wanted: str = "a column", even: str = "a fl
     Raises ValueError for what is not a column or a table, and for rows of unequal length.
     """
     values = _native(values)
+    called = f"{name} of type {type(values).__name__}"
     refuse_no_array(values, name, wanted)
     if isinstance(values, np.ma.MaskedArray):
         return _unmasked(values)
@@ -65,11 +66,15 @@ def as_array(values: Any, name: str, wanted: str = "a column", even: str = "a fl
         if isinstance(values, (pandas.Index, pandas.api.extensions.ExtensionArray)):
             values = pandas.Series(values)
         if isinstance(values, pandas.Series):
-            return _of_pandas(values)
+            return _of_pandas(values, called)
         if isinstance(values, pandas.DataFrame):
-            return _side_by_side([_of_pandas(values.iloc[:, i]) for i in range(values.shape[1])], len(values))
+            columns = [
+                _of_pandas(values.iloc[:, place], f"column {column!r} of {called}")
+                for place, column in enumerate(values.columns)
+            ]
+            return _side_by_side(columns, len(values))
     if _is_arrow(values):
-        values = of_arrow(values, name)
+        values = of_arrow(values, called)
         polars = sys.modules["polars"]
     if polars is not None:
         if isinstance(values, polars.Series):
@@ -292,11 +297,11 @@ def _side_by_side(columns: list[NDArray[Any]], n_rows: int) -> NDArray[Any]:
     return np.stack(columns, axis=1)
 
 
-def _of_pandas(column: Any) -> NDArray[Any]:
-    """A Series of pandas as an array, also one of pandas' own column types."""
+def _of_pandas(column: Any, called: str) -> NDArray[Any]:
+    """A Series of pandas as an array, also one of pandas' own column types; errors call it `called`."""
     kind = type(column.dtype).__name__
     if kind == "ArrowDtype":
-        return _of_polars(of_arrow(column.array.__arrow_array__(), column.name))
+        return _of_polars(of_arrow(column.array.__arrow_array__(), called))
     if kind == "PeriodDtype":
         column = column.dt.to_timestamp()
     elif kind == "DatetimeTZDtype":
@@ -311,8 +316,11 @@ def _of_pandas(column: Any) -> NDArray[Any]:
     return _plain_objects(np.asarray(column))
 
 
-def of_arrow(data: Any, name: Any) -> Any:
-    """An object with an Arrow stream as a Series or DataFrame of polars."""
+def of_arrow(data: Any, called: str) -> Any:
+    """An object with an Arrow stream as a Series or DataFrame of polars.
+
+    ValueError for one that cannot be read; it says `called`, the argument's name and the type that was given.
+    """
     import polars as pl
 
     try:
@@ -322,9 +330,7 @@ def of_arrow(data: Any, name: Any) -> Any:
     # libraries raise errors of many kinds for what they cannot read
     except (Exception, pl.exceptions.PanicException) as error:
         reason = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)
-        raise ValueError(
-            f"{name} of type {type(data).__name__} cannot be read ({reason}): make a numpy array of it first"
-        ) from error
+        raise ValueError(f"{called} cannot be read ({reason}): make a numpy array of it first") from error
 
 
 def _without_encoding(data: Any) -> Any:

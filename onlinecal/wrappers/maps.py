@@ -72,9 +72,9 @@ class MappedClassifier(ClassifierWrapper):
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """The mapped probabilities of the labels known so far, by label; they sum to 1.
 
+        `x` is what the wrapped model takes, a dict of features, and the keywords are for that model, too.
         Empty while neither the model nor the stream has named a label. Nothing is learnt, and no round is
-        opened. The keywords are for the wrapped model. Raises ValueError if that answers with what are no
-        numbers by label.
+        opened. Raises ValueError if its answer is not numbers by label.
         """
         answer = read_numbers(self.classifier.predict_proba_one(x, **kwargs))
         known = self._labels.known
@@ -637,9 +637,9 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Recalibrated probabilities of the labels known so far, by label; they sum to 1.
 
+        `x` is what the wrapped model takes, a dict of features, and the keywords are for that model, too.
         Empty while neither the model nor the stream has named a label. Nothing is learnt, and no round is
-        opened. The keywords are for the wrapped model. Raises ValueError if that answers with what are no
-        numbers by label.
+        opened. Raises ValueError if its answer is not numbers by label.
         """
         answer = self._named(read_numbers(self.classifier.predict_proba_one(x, **kwargs)))
         self._meet(answer)

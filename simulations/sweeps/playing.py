@@ -222,7 +222,11 @@ def _no_answer(workers: Workers) -> Iterator[None]:
         socket.create_connection((host, port), SECONDS_TO_CONNECT).close()
         yield
     except Exception as error:
-        raise ValueError(f"no answer from {workers}: {str(error) or type(error).__name__}") from error
+        reason = str(error) or type(error).__name__
+        raise ValueError(
+            f"scheduler must answer, got none from {workers} ({reason}): check the address, and that the "
+            "scheduler runs and has a worker"
+        ) from error
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from onlinecal.recalibration import (
 )
 from onlinecal.recalibration.probability_recalibrator import ProbabilityRecalibrator
 from onlinecal.simulations import play
+from onlinecal.tables.frames import as_array
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
@@ -580,3 +581,20 @@ def test_features_whose_names_are_numbers_are_those_of_an_array():
         for X in (features, pd.DataFrame(features), pd.DataFrame(features).convert_dtypes())
     ]
     assert answers[0].tolist() == answers[1].tolist() == answers[2].tolist()
+
+
+def test_what_arrow_cannot_read_is_refused_with_the_argument_and_the_type_that_was_given():
+    intervals = pa.array([(1, 2, 3)] * N, pa.month_day_nano_interval())
+    column = pd.Series(intervals, dtype=pd.ArrowDtype(intervals.type))
+    for given, called in (
+        (intervals, "X of type MonthDayNanoIntervalArray"),
+        (pa.chunked_array([intervals]), "X of type ChunkedArray"),
+        (pa.table({"a": intervals}), "X of type Table"),
+        (column, "X of type Series"),
+        (column.rename("a"), "X of type Series"),
+        (column.array, "X of type ArrowExtensionArray"),
+        (pd.DataFrame({"p": FORECASTS, "a": column}), "column 'a' of X of type DataFrame"),
+    ):
+        told = refusal(lambda given=given: as_array(given, "X"))
+        assert told.startswith(f"{called} cannot be read ('")
+        assert told.endswith("'): make a numpy array of it first")

@@ -218,7 +218,7 @@ TOLD = {
         "outcomes must be of rows that have none, but row 'g3' has the same already",
     ),
     "told otherwise": (("g3", "not", 30), "but row 'g3' has another one already"),
-    "too early": (("g0", 1, 5), "but the forecast of row 'g6' would have known the outcome of row 'g0'"),
+    "too early": (("g0", 1, 5), "got 5 for row 'g0', before the forecast of row 'g6' at 6: give"),
     "before itself": (("g0", 1, -1), "settled_at has -1 at row 0, before the forecast itself"),
     "no outcome": (("g0", 7, 30), "outcomes must be 0/1 or boolean, got 7 at row 0"),
 }

@@ -152,7 +152,9 @@ def calibration_distance_from_counts(
     budget: float = 1.0,
     rtol: float = 0.0,
 ) -> DistanceBracket:
-    """`calibration_distance` of a history given as counts; its witness is by increasing forecast.
+    """`calibration_distance` of a history given as counts.
+
+    Its witness is by increasing forecast, zeros before ones within a forecast.
 
     Parameters
     ----------

@@ -213,7 +213,8 @@ class DecisionRecalibrator(StartedRecalibrator):
         K, at least 1: decision makers with up to this many actions are served. It is ignored if losses are
         given.
     epsilon
-        The error to reach on the fitted rows, above 0: an average over rows, at most sqrt(2).
+        The error to reach on the fitted rows, above 0. The error is an average over rows, and never above
+        sqrt(2).
     partition
         "soft": regions are softmax of linear scores, corrected by the pseudo-inverse (Algorithm 2 of the
         paper). "hard": the largest score wins (Algorithm 1). Given losses have hard regions.
@@ -278,7 +279,8 @@ class DecisionRecalibrator(StartedRecalibrator):
     floor_
         The least probability of the corrected ones, 1/(C (n + 1)); 0 without a floor.
     held_out_
-        Gap and squared error on held-out rows by number of rounds; None without folds.
+        Gap and squared error on held-out rows, a named tuple of two arrays `gap` and `squared_error`, each of
+        shape (rounds tried + 1,), from no round on; None without folds.
     reached_
         Whether no error above epsilon was found at the end.
 

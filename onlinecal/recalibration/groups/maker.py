@@ -191,7 +191,7 @@ def as_frame(groups: Any) -> Any:
             f"groups must have different names, got two columns {min(map(str, repeated))!r}: rename one"
         )
     if names_of(groups) is not None and not hasattr(groups, "dtypes"):
-        return of_arrow(groups, "groups")
+        return of_arrow(groups, f"groups of type {type(groups).__name__}")
     return groups.to_frame() if hasattr(groups, "to_frame") and not hasattr(groups, "columns") else groups
 
 

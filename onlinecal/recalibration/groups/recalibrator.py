@@ -457,7 +457,9 @@ class GroupRecalibrator(BaseEstimator):
         return self.start_(self._inside(forecasts), self._limit), members
 
     def members(self, groups: Any, n_rows: int) -> NDArray[np.bool_]:
-        """Which of the G groups each of `n_rows` rows is in: booleans, shape (n_rows, G).
+        """Which of the G = `n_groups_` groups each of `n_rows` rows is in: booleans, shape (n_rows, G).
+
+        There is a column for each group, in the order of `group_names_`.
 
         `groups` are as in `fit`. Raises ValueError for bad groups, and NotFittedError before `fit`.
         """

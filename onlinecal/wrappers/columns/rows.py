@@ -179,10 +179,11 @@ class Rows:
         early = rows[(known[rows] < len(self)) & settling.settles[rows] & ~settling.silent[rows]]
         if len(early):
             row = int(early[0])
+            later, came = int(known[row]), self.moments.came_or_made(self.gaps)
             raise ValueError(
-                "settled_at must not be before forecasts that were made without the outcome, but the "
-                f"forecast of {self.named(int(known[row]))} would have known the outcome of "
-                f"{self.named(row)}: give the time at which it was told, or begin a new column"
+                "settled_at must not be before forecasts that were made without the outcome, got "
+                f"{came.shown(row)} for {self.named(row)}, before the forecast of {self.named(later)} at "
+                f"{self.made.shown(later)}: give the time at which it was told, or begin a new column"
             )
 
     def followed_by(self, new: Rows) -> Rows:
