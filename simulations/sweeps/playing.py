@@ -33,6 +33,7 @@ from urllib.parse import urlsplit
 
 import onlinecal.adversaries as adversaries
 from onlinecal.compiling import Compiled, counting
+from onlinecal.measures.distance.shares_of_compiling import SHARES
 from onlinecal.simulations.games import players
 from onlinecal.simulations.games.measuring import play_and_measure
 from onlinecal.simulations.sweeps.plan import Plan, PlannedGame
@@ -245,6 +246,9 @@ def spare_the_workers() -> Iterator[None]:
 RTOL = 0.02
 """A bracket as tight as this, relative to its upper end, is good enough for a sweep's tables and curves."""
 
+MANY_GAMES = 50
+"""So many games need all kernels of measures; with fewer, some may not be needed at all."""
+
 _one_game = threading.Lock()
 
 
@@ -318,6 +322,11 @@ def play_games(
         progress(len(store.finished), len(plan.games))
     if not waiting:
         return 0
+    if len(waiting) >= MANY_GAMES and workers.jobs > 1 and workers.backend == "loky":
+        with closing(work(compile_share, [(0,), (1,)], workers)) as shares:
+            for loops in shares:
+                if compiled is not None:
+                    compiled.add(loops)
     tasks = ((game, identity(game), plan.load) for game in waiting)
     with closing(work(play_game, tasks, workers)) as answers:
         for game, finished, loops in answers:
@@ -327,6 +336,13 @@ def play_games(
             if progress is not None:
                 progress(len(store.finished), len(plan.games))
     return len(waiting)
+
+
+def compile_share(number: int) -> Compiled:
+    """Have a share of the measures' kernels compiled, so that no two processes compile the same ones."""
+    with _one_game, counting() as compiled:
+        SHARES[number]()
+    return compiled
 
 
 def in_playing_order(plan: Plan) -> list[PlannedGame]:
