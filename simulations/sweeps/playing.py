@@ -352,10 +352,7 @@ def in_playing_order(plan: Plan) -> list[PlannedGame]:
     """
 
     def turn(game: PlannedGame) -> tuple[int, int, int]:
-        forecaster, adversary = (
-            plan.forecasters.index(game.forecaster),
-            plan.adversaries.index(game.adversary),
-        )
-        return game.rounds, (adversary - forecaster) % len(plan.adversaries), plan.seeds.index(game.seed)
+        apart = plan.adversaries.index(game.adversary) - plan.forecasters.index(game.forecaster)
+        return game.rounds, apart % len(plan.adversaries), plan.seeds.index(game.seed)
 
     return sorted(plan.games, key=turn)
