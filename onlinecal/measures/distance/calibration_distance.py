@@ -21,8 +21,9 @@ from onlinecal.measures.distance.bracket import (
     sequence_of,
     share_bounds,
 )
+from onlinecal.measures.distance.fractional.relaxation import deduction
 from onlinecal.measures.distance.levels import Levels, conditional_means, deal
-from onlinecal.measures.distance.narrowing import bracket, check_effort, deduction
+from onlinecal.measures.distance.narrowing import bracket, check_effort
 from onlinecal.tables.columns import check_probabilities, check_same_length
 from onlinecal.validation import check_choice
 

@@ -26,9 +26,9 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.counts import Counts, PrefixSums, merged, prefix_sums
 from onlinecal.measures.distance.exact import rounding_noise, search_below, step_limits
 from onlinecal.measures.distance.fractional.relaxation import (
-    POTENTIAL_ROUNDING,
     Relaxation,
     apart,
+    deduction,
     few_masses,
     one_way_bound,
     relax,
@@ -129,11 +129,6 @@ def even_nodes(n_cells: int) -> Floats:
     return np.linspace(0.0, 1.0, n_cells + 1)
 
 
-def deduction(n_rounds: int) -> float:
-    """A bound on the rounding errors of both ends: a bracket that is no wider is closed."""
-    return 2.0 * POTENTIAL_ROUNDING * n_rounds
-
-
 def check_effort(budget: float, rtol: float = 0.0) -> None:
     """ValueError for a budget or a relative tolerance that cannot be."""
     check_number(budget, "budget", 0.0, math.inf, "(]", "a positive number")
@@ -152,18 +147,16 @@ def bracket(
     points = counts.n_zeros * counts.n_ones
     if plain and points <= TINY_LATTICE:
         return _nearest(counts)
-    one_way, least = one_way_levels(counts), one_way_bound(counts)
-    if one_way is not None:
-        upper = distance_to(counts, one_way)
-        if upper - least <= deduction(counts.n_rounds):
-            return Bracket(upper, upper, True, one_way)
+    if found := one_way_levels(counts):
+        levels, upper = found
+        return Bracket(upper, upper, True, levels)
     sums = prefix_sums(counts)
     cuts = int(min(MAX_CUTS, max(LEAST_CUTS, MAX_CUTS * math.sqrt(effort))))
     known = [*starts, pooled_levels(sums, cuts)]
     levels = known[int(np.argmin([distance_by_sums(sums, candidate) for candidate in known]))]
     upper = distance_to(counts, levels)
     # the deduction for rounding errors alone must not keep a distance from being called exact
-    if upper - least <= deduction(counts.n_rounds):
+    if upper - one_way_bound(counts) <= deduction(counts.n_rounds):
         return Bracket(upper, upper, True, levels)
     if plain and points <= SMALL_LATTICE:
         return _nearest(counts)

@@ -4,7 +4,7 @@ If no round moves up, the moves add up to the sum of (forecast - outcome), and n
 less. So where this succeeds the distance is known, without a linear program or a search. It is no search of
 its own: a history can have such level sets although none are found here.
 
-There is no state. Level sets are only a suggestion: whoever takes them measures how far they are.
+There is no state. How sets are found may be changed freely: those that miss the bound are not given.
 """
 
 from __future__ import annotations
@@ -15,23 +15,28 @@ from bisect import bisect_right
 import numpy as np
 
 from onlinecal.measures.counts import Counts, PrefixSums, prefix_sums
-from onlinecal.measures.distance.levels import Levels, make_levels
+from onlinecal.measures.distance.fractional.relaxation import deduction, one_way_bound
+from onlinecal.measures.distance.levels import Levels, distance_to, make_levels
 
 
-def one_way_levels(counts: Counts) -> Levels | None:
-    """Level sets that all rounds move down to, or all up if forecasts are too low; None if none are found.
+def one_way_levels(counts: Counts) -> tuple[Levels, float] | None:
+    """Level sets that all rounds move down to, or all up if forecasts are too low, and their distance.
 
-    They have about sqrt(T) rounds each: larger ones would reach beyond the forecasts that they may have, and
-    smaller ones would lose more by their whole numbers. It takes time O(sqrt(T) log K).
+    None if none are found. The sets have about sqrt(T) rounds each: larger ones would reach beyond the
+    forecasts that they may have, and smaller ones would lose more by their whole numbers. It takes time
+    O(sqrt(T) log K), but for sums over all forecasts.
     """
-    size = math.sqrt(counts.n_rounds)
-    if counts.biases.sum() >= 0.0:
-        steps = _steps_down(prefix_sums(counts), size)
-        return None if steps is None else make_levels(*np.array(steps).T)
-    # with the outcomes exchanged, what moved up moves down
+    down = counts.biases.sum() >= 0.0
+    # with the outcomes exchanged, what moves up moves down
     turned = Counts(1.0 - counts.values[::-1], counts.ones[::-1], counts.zeros[::-1])
-    steps = _steps_down(prefix_sums(turned), size)
-    return None if steps is None else make_levels(*np.array(steps).T[::-1])
+    steps = _steps_down(prefix_sums(counts if down else turned), math.sqrt(counts.n_rounds))
+    if steps is None:
+        return None
+    zeros, ones = np.array(steps).T
+    levels = make_levels(zeros, ones) if down else make_levels(ones, zeros)
+    distance = distance_to(counts, levels)
+    # what is found can miss the bound by rounding alone
+    return (levels, distance) if distance - one_way_bound(counts) <= deduction(counts.n_rounds) else None
 
 
 def _steps_down(sums: PrefixSums, size: float) -> list[tuple[int, int]] | None:

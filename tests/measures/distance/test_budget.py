@@ -14,7 +14,7 @@ from onlinecal.measures import (
 from onlinecal.measures.counts import count_shares, prefix_sums
 from onlinecal.measures.distance import lattice, levels, narrowing
 from onlinecal.measures.distance.exact import search_below
-from onlinecal.measures.distance.fractional import interior, relaxation, rounding
+from onlinecal.measures.distance.fractional import interior, lower, relaxation, rounding
 from onlinecal.measures.distance.fractional.relaxation import (
     feasible_potentials,
     few_masses,
@@ -156,6 +156,7 @@ def test_a_bias_that_all_forecasts_share_is_the_distance_without_a_relaxation(
     n_rounds, bias, too_high, monkeypatch
 ):
     monkeypatch.setattr(narrowing, "relax", None)
+    monkeypatch.setattr(lower, "relax", None)
     rng = np.random.default_rng(2)
     p = rng.random(n_rounds)
     y = rng.random(n_rounds) < p - bias
@@ -163,6 +164,9 @@ def test_a_bias_that_all_forecasts_share_is_the_distance_without_a_relaxation(
     found = calibration_distance(p, y, method="bracket")
     assert found.exact == pytest.approx(abs((p - y).sum()), rel=1e-12)
     assert (found.witness <= p).all() if too_high else (found.witness >= p).all()
+    parts = lower_calibration_distance(p, y)
+    assert parts.lower == pytest.approx(found.exact, rel=1e-12)
+    assert parts.upper == found.exact
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -171,8 +175,9 @@ def test_one_way_levels_move_all_rounds_one_way_or_are_not_found(history):
     counts, _ = counted(*history)
     found = one_way_levels(counts)
     if found is not None:
-        assert (found.zeros.sum(), found.ones.sum()) == (counts.n_zeros, counts.n_ones)
-        assert distance_to(counts, found) == pytest.approx(one_way_bound(counts), abs=1e-12)
+        levels, distance = found
+        assert (levels.zeros.sum(), levels.ones.sum()) == (counts.n_zeros, counts.n_ones)
+        assert distance == distance_to(counts, levels) == pytest.approx(one_way_bound(counts), abs=1e-12)
 
 
 @settings(max_examples=examples(60), deadline=None)

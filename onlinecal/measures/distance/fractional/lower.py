@@ -16,8 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats
 from onlinecal.html import UNIT, Shown, Table, bracket_of
 from onlinecal.measures.counts import Counts, check_counts, count_shares, merged, prefix_sums
-from onlinecal.measures.distance.fractional.relaxation import POTENTIAL_ROUNDING, few_masses, relax
+from onlinecal.measures.distance.fractional.relaxation import (
+    POTENTIAL_ROUNDING,
+    few_masses,
+    one_way_bound,
+    relax,
+)
 from onlinecal.measures.distance.levels import conditional_means, distance_to
+from onlinecal.measures.distance.one_way import one_way_levels
 from onlinecal.measures.distance.pooling import pooled_levels
 from onlinecal.validation import check_count
 
@@ -128,6 +134,14 @@ def lower_calibration_distance_from_counts(
 
 def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalibrationDistance:
     n_nodes = check_count(n_nodes, "n_nodes", least=2)
+    scale = counts.n_rounds if normalize else 1
+    if counts.are_whole and (found := one_way_levels(counts)) and len(found[0].values) <= n_nodes:
+        # the one-way bound holds for parts of rounds, too
+        levels, upper = found
+        masses = (levels.zeros + levels.ones).astype(np.float64)
+        return LowerCalibrationDistance(
+            min(one_way_bound(counts), upper) / scale, upper / scale, levels.values, masses
+        )
     relaxation = relax(counts, n_nodes, CUT_TOLERANCE)
     upper, values, masses = _fractional_history(counts, relaxation.nodes, relaxation.masses)
     if upper - relaxation.lower > ENDS_MET * counts.n_rounds:
@@ -141,7 +155,7 @@ def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalib
         for levels in (conditional_means(counts), pooled_levels(prefix_sums(counts))):
             if len(levels.values) <= n_nodes and (cost := distance_to(counts, levels)) < upper:
                 upper, values, masses = cost, levels.values, (levels.zeros + levels.ones).astype(np.float64)
-    scale, lower = counts.n_rounds if normalize else 1, min(relaxation.lower, upper)
+    lower = min(relaxation.lower, upper)
     return LowerCalibrationDistance(lower / scale, upper / scale, values, masses)
 
 

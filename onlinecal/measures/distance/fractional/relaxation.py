@@ -123,6 +123,11 @@ def one_way_bound(counts: Counts) -> float:
     return max(0.0, abs(math.fsum(counts.biases)) - counts.n_rounds * POTENTIAL_ROUNDING)
 
 
+def deduction(n_rounds: int) -> float:
+    """A bound on the rounding errors of both ends: a bracket that is no wider is closed."""
+    return 2.0 * POTENTIAL_ROUNDING * n_rounds
+
+
 def first_nodes(values: Floats, rounds: NDArray[Any], limit: int) -> tuple[Floats, bool]:
     """The first nodes, and whether they are the forecasts with 0 and 1.
 
