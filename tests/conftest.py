@@ -169,9 +169,7 @@ def quick_pictures(monkeypatch):
     savefig = Figure.savefig
 
     def save(figure: Figure, file: Any, **settings: Any) -> None:
-        if settings["format"] == "svg":
-            file.touch()
-        else:
+        if settings["format"] != "svg":
             savefig(figure, file, **settings, dpi=30)
 
     monkeypatch.setattr(Figure, "savefig", save)

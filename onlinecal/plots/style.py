@@ -17,6 +17,7 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -300,18 +301,37 @@ def drawn(draw: Callable[[Axes], Any], size: tuple[float, float], title: str = "
     return figure
 
 
+class Rendered(NamedTuple):
+    """A figure as the bytes of its files, and the table of the numbers in it."""
+
+    png: bytes
+    svg: bytes
+    table: pl.DataFrame
+
+    def write(self, stem: Path) -> Path:
+        """Write <stem>.png, <stem>.svg and <stem>.csv, each only when it is complete; the path of the PNG."""
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        for kind, content in (("png", self.png), ("svg", self.svg)):
+            with whole(stem.with_name(f"{stem.name}.{kind}")) as part:
+                part.write_bytes(content)
+        write_table(self.table, stem.with_name(f"{stem.name}.csv"))
+        return stem.with_name(f"{stem.name}.png")
+
+
 @in_house_style
+def rendered(figure: Figure, table: pl.DataFrame) -> Rendered:
+    """A figure as its files; the same numbers give the same bytes, because no date is among them."""
+    png, svg = BytesIO(), BytesIO()
+    figure.savefig(png, format="png")
+    # where everything stands is found out once, and takes as long as drawing it
+    figure.set_layout_engine("none")
+    figure.savefig(svg, format="svg", metadata={"Date": None})
+    return Rendered(png.getvalue(), svg.getvalue(), table)
+
+
 def write_figure(figure: Figure, table: pl.DataFrame, stem: Path) -> Path:
-    """Write <stem>.png, <stem>.svg and <stem>.csv, each only when it is complete; the path of the PNG."""
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    # no date is written, so that the same numbers give the same bytes
-    for kind, metadata in (("png", {}), ("svg", {"Date": None})):
-        with whole(stem.with_name(f"{stem.name}.{kind}")) as part:
-            figure.savefig(part, format=kind, metadata=metadata)
-        # where everything stands is found out once, and takes as long as drawing it
-        figure.set_layout_engine("none")
-    write_table(table, stem.with_name(f"{stem.name}.csv"))
-    return stem.with_name(f"{stem.name}.png")
+    """Write a figure and its numbers as `Rendered.write` does; the path of the PNG."""
+    return rendered(figure, table).write(stem)
 
 
 def lowest(*columns: pl.Series) -> float:

@@ -120,6 +120,7 @@ def plot(
     load: Annotated[
         list[Path] | None, Option(help="A Python file that the sweep names, if it is at another place now.")
     ] = None,
+    jobs: Jobs = None,
     as_json: Annotated[bool, Option("--json", help="The closing summary as JSON.")] = False,
 ) -> None:
     """Draw the results of a sweep: each picture as PNG and SVG beside a CSV of the numbers in it.
@@ -132,12 +133,21 @@ def plot(
 
     [bold]onlinecal plot results/arena --figure landscape --adversary coin --measure ece[/bold]
     """
+    from joblib import cpu_count
+
     from onlinecal.simulations.plots.sweeps import SweepPictures
+    from onlinecal.simulations.sweeps.playing import Workers, work
     from onlinecal.simulations.sweeps.results import broken_bounds, summarise
 
     pictures = SweepPictures.read(folder, figure or (), measure, adversary, load or ())
+    names = pictures.names
+    workers = Workers(jobs=min(jobs or cpu_count(), len(names)))
+    drawn = work(pictures.render, [(name,) for name in names], workers, ordered=True)
     with progress() as bar:
-        files = [pictures.draw(name) for name in bar.track(pictures.names, description="drawing")]
+        files = [
+            picture.write(pictures.stem(name))
+            for name, picture in zip(names, bar.track(drawn, len(names), description="drawing"), strict=True)
+        ]
     summary, broken = summarise(pictures.results).to_dicts(), broken_bounds(pictures.results)
     record = {"figures": [str(path) for path in files], "summary": summary, "broken": broken}
     lines = [

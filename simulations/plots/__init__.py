@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
+    from onlinecal.plots.style import Rendered
+
 
 class PreparedPicture(NamedTuple):
     """A picture: the function that prepares the table of its numbers, and the one that draws this table."""
@@ -24,9 +26,13 @@ class PreparedPicture(NamedTuple):
     prepare: Callable[..., pl.DataFrame]
     draw: Callable[[pl.DataFrame], Figure]
 
-    def write(self, stem: Path, *numbers: Any, **options: Any) -> Path:
-        """Prepare the table, draw it and write both, as `write_figure` does; returns the path of the PNG."""
-        from onlinecal.plots.style import write_figure
+    def render(self, *numbers: Any, **options: Any) -> Rendered:
+        """Prepare the table and draw it."""
+        from onlinecal.plots.style import rendered
 
         table = self.prepare(*numbers, **options)
-        return write_figure(self.draw(table), table, stem)
+        return rendered(self.draw(table), table)
+
+    def write(self, stem: Path, *numbers: Any, **options: Any) -> Path:
+        """Prepare the table, draw it and write both, as `Rendered.write` does; the path of the PNG."""
+        return self.render(*numbers, **options).write(stem)

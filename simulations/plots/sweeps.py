@@ -575,7 +575,7 @@ class SweepPictures(NamedTuple):
 
     `landscape` and `matrix` show `measure`, by default the distance, and `landscape` shows `adversary`, by
     default all of them. Both become part of the file's name. The picture of trajectories is
-    called trajectories-longest.
+    called trajectories-longest. `loaded` are files of one's own, whose players the pictures need.
     """
 
     folder: Path
@@ -583,6 +583,7 @@ class SweepPictures(NamedTuple):
     names: Sequence[str]
     measure: str | None = None
     adversary: str | None = None
+    loaded: Sequence[Path] = ()
 
     @classmethod
     def read(
@@ -607,7 +608,8 @@ class SweepPictures(NamedTuple):
         for name in names:
             figure_of(name)
         results = read_table(folder, "results")
-        players.load_all([*loaded_files(folder), *load])
+        loaded = [*loaded_files(folder), *load]
+        players.load_all(loaded)
         grows = results["rounds"].n_unique() > 1
         usual = [name for name in SWEEP_FIGURES if grows or name not in GROWTH_FIGURES]
         wanted = list(dict.fromkeys(names or usual))
@@ -615,20 +617,22 @@ class SweepPictures(NamedTuple):
             raise ValueError(f"--measure needs --figure landscape or matrix, got {', '.join(wanted)}")
         if adversary is not None and "landscape" not in wanted:
             raise ValueError(f"--adversary needs --figure landscape, got {', '.join(wanted)}")
-        return cls(folder, results, wanted, measure, adversary)
+        return cls(folder, results, wanted, measure, adversary, loaded)
 
-    def draw(self, name: str) -> Path:
-        """Draw one of the figures into the folder and return the PNG's path; ValueError if that cannot be."""
-        options = {"landscape": ("measure", "adversary"), "matrix": ("measure",)}.get(name, ())
-        chosen = {option: getattr(self, option) for option in options if getattr(self, option) is not None}
-        of_course = name == "trajectories"
-        table = read_table(self.folder, name) if of_course else self.results
+    def render(self, name: str) -> style.Rendered:
+        """Draw one of the figures, in whatever process; ValueError if that cannot be."""
+        players.load_all(self.loaded)
+        table = read_table(self.folder, name) if name == "trajectories" else self.results
+        return figure_of(name).render(table, **self._chosen(name))
+
+    def stem(self, name: str) -> Path:
+        """The path of a figure's files, without their endings."""
         # the table of the sweep has the shorter name
-        stem = "-".join(
-            [
-                name,
-                *(["longest"] if of_course else []),
-                *(re.sub(r"[^\w.=-]+", "-", text) for text in chosen.values()),
-            ]
-        )
-        return figure_of(name).write(self.folder / stem, table, **chosen)
+        longest = ["longest"] if name == "trajectories" else []
+        chosen = (re.sub(r"[^\w.=-]+", "-", text) for text in self._chosen(name).values())
+        return self.folder / "-".join([name, *longest, *chosen])
+
+    def _chosen(self, name: str) -> dict[str, str]:
+        """What was chosen of the options of a figure."""
+        options = {"landscape": ("measure", "adversary"), "matrix": ("measure",)}.get(name, ())
+        return {option: getattr(self, option) for option in options if getattr(self, option) is not None}

@@ -321,8 +321,8 @@ class Baseline(Restored, base.Classifier):
     def _play(self, outcomes: NDArray[np.uint8]) -> NDArray[np.float64]:
         self._check_bears(len(outcomes))
         charged = np.empty(len(outcomes))
-        entry_points(self.machine)[1](self.memory, outcomes, self._draws(len(outcomes)), charged)
-        self._resume()
+        draws = self._draws(len(outcomes))
+        self._probability = float(playing(self.machine)(self.memory, outcomes, draws, self._u, charged))
         return charged
 
     @property
@@ -373,8 +373,9 @@ class Baseline(Restored, base.Classifier):
         return int(EXACT_UP_TO / (2.0 * (float(self.memory[POINTS]) + 1.0)))
 
     def _resume(self) -> None:
-        """Take up the memory again after a compiled loop has played on it."""
-        self._probability = float(entry_points(self.machine)[0](self.memory, self._u))
+        """Take up the memory as it is now; a single forecast takes the interpreter less than compiling it."""
+        _, _, forecast, _ = self.machine.announce(self.memory, NO_HINT, self._u)
+        self._probability = float(forecast)
 
 
 def generator(seed: Any) -> np.random.Generator:
@@ -383,29 +384,30 @@ def generator(seed: Any) -> np.random.Generator:
 
 
 @cache
-def entry_points(rules: Rules) -> tuple[Callable[..., float], Callable[..., None]]:
-    """Two kernels of a baseline, each compiled, or loaded from the cache, at its first call.
+def playing(rules: Rules) -> Callable[..., float]:
+    """The kernel of a baseline, which is compiled, or loaded from the cache, at its first call.
 
-    present(memory, u) -> the forecast of the coming round, made with the draw u.
-    play(memory, outcomes, draws, charged): play these rounds and fill in the values that were charged. There
-        is a draw for each round, or `draws` is empty.
+    play(memory, outcomes, draws, u, charged) -> the forecast of the coming round: play these rounds and fill
+    in the values that were charged. There is a draw for each round, or `draws` is empty; `u` is the draw of
+    the coming round.
     """
     announce, settle, point = rules.announce, rules.settle, rules.point
 
     @compiled
-    def present(memory: Floats, u: float) -> float:
-        return announce(memory, NO_HINT, u)[2]
-
-    @compiled
-    def play(memory: Floats, outcomes: NDArray[np.uint8], draws: Floats, charged: Floats) -> None:
+    def play(memory: Floats, outcomes: NDArray[np.uint8], draws: Floats, u: float, charged: Floats) -> float:
         memory = borrowed(memory)
-        for t in range(len(outcomes)):
+        t = 0
+        # there is one call of `announce`, because each one is compiled
+        while True:
+            a, b, forecast, _ = announce(memory, NO_HINT, draws[t] if t < len(draws) else u)
+            if t == len(outcomes):
+                return float(forecast)
             outcome = np.int64(outcomes[t])
-            a, b, forecast, _ = announce(memory, NO_HINT, draws[t] if len(draws) > 0 else 0.0)
             charged[t] = point(memory, a, b, outcome, forecast)
             settle(memory, a, b, outcome, forecast)
+            t += 1
 
-    return present, play
+    return play
 
 
 def check_mixing_memory(memory: Any, fresh: Floats, kept: Iterable[int] = ()) -> None:

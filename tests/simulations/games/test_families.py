@@ -13,7 +13,7 @@ from onlinecal.simulations.games import players
 from onlinecal.simulations.games.players import Family
 from onlinecal.simulations.plots.sweeps import SweepPictures
 from onlinecal.simulations.sweeps.plan import PlannedGame, make_plan, read_plan
-from onlinecal.simulations.sweeps.playing import Workers, play_games
+from onlinecal.simulations.sweeps.playing import Workers, play_games, work
 from onlinecal.simulations.sweeps.results import Store, loaded_files, read_table
 from tests import ROOT
 
@@ -155,7 +155,10 @@ def test_own_forecaster_and_adversary_are_played_by_every_process(tmp_path, jobs
     for column, error in (("ece", 1), ("brier", 1), ("distance_upper", 1 / 2)):
         assert (beaten[column] == beaten["rounds"] * error).all()
     assert [path.resolve() for path in loaded_files(out)] == [OWN]
-    assert SweepPictures.read(out).draw("matrix").exists()
+    pictures, names = SweepPictures.read(out), ["matrix", "overview"]
+    drawn = work(pictures.render, [(name,) for name in names], Workers(jobs=jobs), ordered=True)
+    for one, name in zip(drawn, names, strict=True):
+        assert one.table.equals(pictures.render(name).table)
     assert play_games(Store(plan, out)) == 0
 
 
