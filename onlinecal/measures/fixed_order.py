@@ -69,15 +69,20 @@ def soften(scores: Floats) -> None:
             row[r] /= total[r]
 
 
-@compiled
 def product(weights: Floats, columns: Floats) -> Floats:
     """weights (K, C) times columns (C, n): shape (K, n)."""
+    out = np.empty((len(weights), columns.shape[1]))
+    fill_blocks(np.ascontiguousarray(weights), columns, out)
+    return out
+
+
+@compiled
+def fill_blocks(weights: Floats, columns: Floats, out: Floats) -> None:
+    """Fill in the product block by block of columns."""
     n = columns.shape[1]
-    out = np.empty((weights.shape[0], n))
     for start in range(0, n, BLOCK_COLUMNS):
         stop = min(n, start + BLOCK_COLUMNS)
         fill_product(weights, columns[:, start:stop], out[:, start:stop])
-    return out
 
 
 def inner(left: Floats, rows: Floats) -> Floats:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 import onlinecal.adversaries as adversaries
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling.instructions import copy
 from onlinecal.forecasters.binary.cells import NO_HINT
 from onlinecal.forecasters.rules import Rules
 from onlinecal.measures import calibration_distance, expected_calibration_error
@@ -245,27 +246,45 @@ def steps_up_to(rounds: int) -> LatticeSteps:
 @kernel_part
 def small_distance(forecasts: Floats, outcomes: NDArray[np.uint8], steps: LatticeSteps) -> float:
     """The exact distance to calibration of a short game, a sum; forecasts and outcomes of shape (T,)."""
-    zeros, ones = with_sums(forecasts[outcomes == 0]), with_sums(forecasts[outcomes == 1])
+    order = in_order(forecasts)
+    zeros, ones = with_sums(forecasts, outcomes, order, 0), with_sums(forecasts, outcomes, order, 1)
     n0, n1 = len(zeros[0]), len(ones[0])
     rows = steps.rows[steps.begins[n0, n1] : steps.ends[n0, n1]]
     return float(path_costs((zeros, ones), rows, np.inf)[n0, n1])
 
 
 @kernel_part
-def with_sums(rounds: Floats) -> tuple[Floats, Floats]:
-    """Forecasts in order, (n,), and their prefix sums, (n+1,)."""
-    ordered, sums = np.sort(rounds), np.zeros(len(rounds) + 1)
-    for i in range(len(rounds)):
-        sums[i + 1] = sums[i] + ordered[i]
-    return ordered, sums
+def in_order(forecasts: Floats) -> Ints:
+    """The places of a few forecasts in their order, (n,): sorted by insertion, which is soon compiled."""
+    order = np.arange(len(forecasts))
+    for place in range(1, len(forecasts)):
+        i = place
+        while i > 0 and forecasts[order[i - 1]] > forecasts[place]:
+            order[i] = order[i - 1]
+            i -= 1
+        order[i] = place
+    return order
+
+
+@kernel_part
+def with_sums(
+    forecasts: Floats, outcomes: NDArray[np.uint8], order: Ints, outcome: int
+) -> tuple[Floats, Floats]:
+    """The forecasts of the rounds with this outcome in order, (n,), and their prefix sums, (n+1,)."""
+    ordered, sums, n = np.zeros(len(order)), np.zeros(len(order) + 1), 0
+    for place in order:
+        if outcomes[place] == outcome:
+            ordered[n] = forecasts[place]
+            sums[n + 1] = sums[n] + ordered[n]
+            n += 1
+    return ordered[:n], sums[: n + 1]
 
 
 @kernel_part
 def small_ece(forecasts: Floats, outcomes: NDArray[np.uint8]) -> float:
     """The expected calibration error of a short game by exact forecast, a sum."""
-    order = np.argsort(forecasts, kind="mergesort")
     total, bias, value = 0.0, 0.0, -1.0
-    for place in order:
+    for place in in_order(forecasts):
         if forecasts[place] != value:
             total, bias, value = total + abs(bias), 0.0, forecasts[place]
         bias += value - outcomes[place]
@@ -295,7 +314,7 @@ def tree_walk(rules: Rules) -> Callable[..., bool]:
     ) -> bool:
         drawn, start = len(draws) > 0, len(prefix)
         memories = np.empty((rounds + 1, len(memory)), memory.dtype)
-        memories[0] = memory
+        copy(memory, 0, memories[0], 0, len(memory))
         first, second = np.zeros(rounds, np.int64), np.zeros(rounds, np.int64)
         announced, measured = np.empty(rounds), np.empty(rounds)
         outcomes = np.empty(rounds, np.uint8)
@@ -316,8 +335,8 @@ def tree_walk(rules: Rules) -> Callable[..., bool]:
                         return False
                     u = draws[t] if drawn else 0.0
                     first[t], second[t], announced[t], _ = announce(memories[t], NO_HINT, u)
-                memories[t + 1] = memories[t]
                 here = memories[t + 1]
+                copy(memories[t], 0, here, 0, len(memory))
                 measured[t] = announced[t]
                 if peeks:
                     measured[t] = point(here, first[t], second[t], outcome, announced[t])

@@ -250,7 +250,8 @@ class GridForecaster(Restored, base.Classifier):
         machine, window, beside, done = self.machine, self._window, NO_TABLE, 0
         replay, guide = machine.replay, None
         if window is not None or outcomes.dtype != np.uint8:
-            replay = machine.replay_shares
+            # one kernel serves both kinds of outcomes
+            replay, tapes = machine.replay_shares, (outcomes.astype(np.float64, copy=False), *tapes[1:])
         elif len(hints) and machine.guide is not None:
             replay, guide = machine.replay_hinted, machine.guide
             beside = guide.new_guide(self.memory, len(outcomes))

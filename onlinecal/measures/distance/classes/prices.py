@@ -32,6 +32,7 @@ import numpy as np
 
 from onlinecal.arrays import Bools, Floats, Ints, Tell, no_progress
 from onlinecal.compiling import compiled, kernel_part
+from onlinecal.compiling.instructions import copy
 from onlinecal.measures.distance.classes.potentials import Triangulation
 from onlinecal.measures.distance.classes.sweep import l1
 
@@ -229,7 +230,10 @@ def list_offers(
         for j in range(k):
             if kinds.numbers[f, j] > 0.0:
                 tops[j] = max(tops[j], prices[f, j] - distance + radius + margin)
-    if (centre * tops).sum() + radius * np.abs(tops).max() + ahead <= 0.0:
+    worth, most = 0.0, 0.0
+    for j in range(k):
+        worth, most = worth + centre[j] * tops[j], max(most, abs(tops[j]))
+    if worth + radius * most + ahead <= 0.0:
         return 0
     best_set(kinds, among, centre, balls.needs[b], 0)
     n = 0
@@ -268,10 +272,8 @@ def offers(kinds: Kinds, sites: Sites, ahead: float) -> Offered:
         for b in range(sites.region_starts[r], sites.region_starts[r + 1]):
             n = starts[b]
             if n + f > len(forecasts):
-                larger = np.empty(2 * len(forecasts) + f, np.int64)
-                larger[:n] = forecasts[:n]
-                forecasts = larger
-            tops[b] = top
+                forecasts = np.append(forecasts, np.empty(len(forecasts) + f, np.int64))
+            copy(top, 0, tops[b], 0, k)
             if there > 0:
                 n += list_offers(kinds, listed[:there], sites.boxes, b, margin, ahead, tops[b], forecasts[n:])
             starts[b + 1] = n
@@ -412,14 +414,14 @@ def check_sites(kinds: Kinds, sites: Sites, offered: Offered, excess: Floats, th
             need, at = sites.needs[s], sites.on_mesh[s]
             if len(near) == 0:
                 if at >= 0:
-                    thresholds[at] = tops[b]
+                    copy(tops[b], 0, thresholds[at], 0, len(need))
                 continue
             worth, _, above = best_set(kinds, near, sites.values[s], need, sites.m if at >= 0 else 0)
             if at < 0:
                 worst = max(worst, worth / need.sum())
             else:
                 excess[at] = above
-                thresholds[at] = kinds.room.threshold
+                copy(kinds.room.threshold, 0, thresholds[at], 0, len(need))
     return worst
 
 

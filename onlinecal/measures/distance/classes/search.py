@@ -158,8 +158,9 @@ def cost_of_passing(rounds: ClassRounds, groups: Grouped, a: int, b: int, costs:
                 costs[j, i] = costs[j, i - 1]
                 i -= 1
             costs[j, i] = cost
-    for i in range(1, most + 1):
-        costs[:, i] += costs[:, i - 1]
+    for j in range(len(costs)):
+        for i in range(1, most + 1):
+            costs[j, i] += costs[j, i - 1]
 
 
 @compiled
@@ -203,10 +204,11 @@ def best_passed(
                     break
                 at = middle + codes[d] - codes[e]
                 if np.isnan(pays[at]):
+                    pays[at], fewest = np.inf, 0
                     for j in range(k):
                         counts[j] = groups.counts[b, j] + passed[d, j] - passed[e, j]
-                    pays[at] = np.inf
-                    if counts.min() >= 0:
+                        fewest = min(fewest, counts[j])
+                    if fewest == 0:
                         pays[at] = total_distance(rounds.values, held, end - begin, counts, np.inf)
                     work += k * (end - begin)
                 if best[t, d] + pays[at] < least:
