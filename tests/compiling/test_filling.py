@@ -9,9 +9,11 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from numba.core import config
 
 from onlinecal.compiling import beginning, filling
 from onlinecal.compiling.folder import alone
@@ -20,12 +22,11 @@ from tests import ROOT
 BEGIN = """
 import os, sys, time
 import numpy as np
-from onlinecal import AlmostOneStepAhead
 from onlinecal.compiling import beginning, counting, filling
 
 beginning.LOAD_AFTER = beginning.CHILD_AFTER = beginning.LOOKS_APART = 1e-3
-OUTCOMES = np.random.default_rng(0).integers(0, 2, 10**6).tolist()
-forecaster = AlmostOneStepAhead(n_cells=4)
+OUTCOMES = np.random.default_rng(0).integers(0, 2, 10**6, np.uint8).tobytes()
+forecaster = fresh()
 for each in beginning.BEGINNINGS.values():
     each.next_look = beginning.LOAD_AFTER
 
@@ -57,18 +58,25 @@ def play(seconds=100.0, stop=lambda: not is_interpreted()):
 def told():
     # whether it is compiled, and whether its memory is that of one that was compiled from the first round
     with beginning.compiled_at_once():
-        twin = AlmostOneStepAhead(n_cells=4)
+        twin = fresh()
         for outcome in OUTCOMES[: forecaster.n_rounds]:
             twin.learn_one({}, outcome)
     return not is_interpreted(), bool((twin.memory == forecaster.memory).all())
 """
-"""What is played here has its kernel in a second or two."""
+
+FORECASTER = """
+from onlinecal import AlmostOneStepAhead
+def fresh(): return AlmostOneStepAhead(n_cells=4)
+"""
+"""A forecaster whose kernel is compiled in a second or two."""
+COUNTER = "from tests.compiling.light import Counter as fresh"
+"""What has a kernel that is compiled in a moment, where it matters who compiles it and not what it does."""
 
 
-def words(play, program, folder):
+def words(play, program, folder, played=COUNTER):
     """What a program says in a fresh process, whose compiled code is kept in a folder."""
     places = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(folder)}
-    done = play(BEGIN + program, environment=places)
+    done = play(played + BEGIN + program, environment=places)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -76,7 +84,7 @@ def words(play, program, folder):
 @pytest.fixture
 def run(play, tmp_path):
     """Runs a program so, with the folder of the test."""
-    return lambda program: words(play, program, tmp_path)
+    return partial(words, play, folder=tmp_path)
 
 
 def kept(folder):
@@ -96,7 +104,7 @@ print(compiled.loops, beginning.filling._running is None, *told())
 def first(play, tmp_path_factory):
     """What the first process says, and the folder with what its child has kept."""
     folder = tmp_path_factory.mktemp("first")
-    return words(play, COUNTED, folder), folder
+    return words(play, COUNTED, folder, FORECASTER), folder
 
 
 def test_a_child_compiles_and_the_next_process_loads_what_it_kept(first, run, tmp_path):
@@ -104,14 +112,7 @@ def test_a_child_compiles_and_the_next_process_loads_what_it_kept(first, run, tm
     assert said == ["0", "False", "True", "True"]
     assert "advance" in kept(folder)
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    assert run(COUNTED) == ["0", "True", "True", "True"]
-
-
-def test_what_is_damaged_is_compiled_anew(first, run, tmp_path):
-    shutil.copytree(first[1], tmp_path, dirs_exist_ok=True)
-    for path in tmp_path.rglob("advance*.kernel"):
-        path.write_bytes(b"of another time")
-    assert run(COUNTED) == ["0", "False", "True", "True"]
+    assert run(COUNTED, played=FORECASTER) == ["0", "True", "True", "True"]
 
 
 ALONE = """
@@ -127,6 +128,14 @@ def refuse(*given, **named):
 def test_where_no_child_can_be_started_the_process_compiles_itself(run, refusal):
     program = f"{ALONE}\n{refusal}\n{COUNTED}"
     assert run(program) == ["1", "True", "True", "True"]
+
+
+def test_what_is_damaged_is_compiled_anew(run, tmp_path):
+    program = f"sys.executable = ''\n{COUNTED}"
+    assert run(program) == ["1", "True", "True", "True"]
+    for path in tmp_path.rglob("take_in*.kernel"):
+        path.write_bytes(b"of another time")
+    assert [run(program)[0] for again in range(2)] == ["1", "0"]
 
 
 def test_a_child_that_fails_costs_nothing_but_time(run):
@@ -168,8 +177,7 @@ def test_a_fork_goes_on_by_itself_and_leaves_its_parents_child_alone(run):
 
 THREADS = """
 import threading
-from onlinecal.forecasters.binary.cells import ROUNDS
-forecasters = [AlmostOneStepAhead(n_cells=4) for _ in range(4)]
+forecasters = [fresh() for _ in range(4)]
 def learn(one):
     end = time.monotonic() + 100.0
     while is_interpreted() and time.monotonic() < end:
@@ -236,7 +244,7 @@ def environment(folder):
 @pytest.mark.slow
 def test_in_processes_of_joblib_it_is_the_same(tmp_path):
     path = tmp_path / "program.py"
-    path.write_text(BEGIN + PARALLEL)
+    path.write_text(FORECASTER + BEGIN + PARALLEL)
     done = subprocess.run([sys.executable, path], env=environment(tmp_path), capture_output=True, text=True)
     assert done.stdout.split() == ["True"] * 4, done.stderr
 
@@ -253,7 +261,8 @@ os.waitpid(child, 0)
 
 
 def test_two_processes_at_once_do_not_compile_the_same(run):
-    assert sorted(run(AT_ONCE)) == ["0", "1"]
+    # with a kernel that takes a moment the first would have kept it before the other one asks
+    assert sorted(run(AT_ONCE, played=FORECASTER)) == ["0", "1"]
 
 
 ENDED = """
@@ -265,17 +274,22 @@ if len(sys.argv) > 1:
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["by itself", "killed"])
-def test_no_child_is_left_behind(tmp_path, killed):
-    command = [sys.executable, "-c", BEGIN + ENDED, *["wait"] * killed]
-    with subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as parent:
-        child = int(parent.stdout.readline())
-        if killed:
-            parent.send_signal(signal.SIGKILL)
-        parent.wait()
-    end = time.monotonic() + 30.0
-    while is_alive(child) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not is_alive(child)
+def test_no_child_is_left_behind(tmp_path, monkeypatch, killed):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    command = [sys.executable, "-c", COUNTER + BEGIN + ENDED, *["wait"] * killed]
+    # so that the child has to wait, and does not end by itself
+    with alone(10.0):
+        with subprocess.Popen(
+            command, env=environment(tmp_path), stdout=subprocess.PIPE, text=True
+        ) as parent:
+            child = int(parent.stdout.readline())
+            if killed:
+                parent.send_signal(signal.SIGKILL)
+            parent.wait()
+        end = time.monotonic() + 30.0
+        while is_alive(child) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert not is_alive(child)
 
 
 def is_alive(process):
@@ -305,11 +319,11 @@ while len(signals) < 200 or memory[ROUNDS] == 0:
             machine.advance(memory, OUTCOMES[memory[ROUNDS]])
     except KeyboardInterrupt:
         pass
-twin = AlmostOneStepAhead(n_cells=4)
-twin.replay(OUTCOMES[: memory[ROUNDS]])
+twin = fresh()
+twin.replay(list(OUTCOMES[: memory[ROUNDS]]))
 print(is_interpreted(), (twin.memory == memory).all())
 """
 
 
 def test_an_interrupt_finds_whole_rounds(run):
-    assert run(INTERRUPTED) == ["True", "True"]
+    assert run(INTERRUPTED, played=FORECASTER) == ["True", "True"]

@@ -12,9 +12,10 @@ from tests.corpus.entries import kept, same
 
 PLAY = """
 import json, sys
-from tests.corpus.entries import corpus
+from tests.corpus.entries import ALL_PARTS, PARTS, corpus
 
-print(json.dumps({name: answer for only in sys.argv[1:] for name, answer in corpus(only).items()}))
+only = tuple(sys.argv[1:])
+print(json.dumps(corpus(only, parts=ALL_PARTS if "" in only else PARTS)))
 """
 
 WRONG = """

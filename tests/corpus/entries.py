@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,10 +26,13 @@ from onlinecal.alarms import CalibrationAlarm
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, check_ledger, read_report
 from tests.commands import record
 from tests.engine.scripts import CONFIG, lines_of, script
-from tests.estimators import EXAMPLES, Example
 from tests.wrappers.scripted import Scripted, coins, played
 
+if TYPE_CHECKING:
+    from tests.estimators import Example
+
 Play = Callable[[], Iterable[Any]]
+Parts = tuple[Callable[[], Iterable[tuple[str, Play]]], ...]
 
 TOLERANCE = 2e-3
 """By how much scores of fitted maps may differ, relative to them."""
@@ -311,6 +314,8 @@ PARTS = (binary, baselines, simplex, distances, other_measures, classifiers, col
 
 def fitted() -> Iterable[tuple[str, Play]]:
     """Every recalibrator: log loss and Brier score of what it makes of the rows that it was fitted to."""
+    # its libraries take longer to load than many entries take to play
+    from tests.estimators import EXAMPLES
 
     def scores(one: Example) -> list[float]:
         rows = tuple(np.concatenate([a, b]) for a, b in zip(one.first, one.rest, strict=True))
@@ -325,13 +330,18 @@ def fitted() -> Iterable[tuple[str, Play]]:
             yield f"fit/{name}", partial(scores, one)
 
 
-def corpus(only: str = "", without: Sequence[str] = ()) -> dict[str, Any]:
-    """By entry, as far as its name begins so: a digest, or a list of scores."""
+ALL_PARTS = (*PARTS, fitted)
+
+
+def corpus(
+    only: str | tuple[str, ...] = "", without: Sequence[str] = (), parts: Parts = ALL_PARTS
+) -> dict[str, Any]:
+    """By entry of these parts, as far as its name begins so: a digest, or a list of scores."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {
             name: answer(play, list if part is fitted else digest)
-            for part in (*PARTS, fitted)
+            for part in parts
             for name, play in part()
             if name.startswith(only) and name not in without
         }
