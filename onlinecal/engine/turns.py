@@ -35,6 +35,9 @@ from onlinecal.engine.parking import ParkedOutcome, Parking, ParkingCounts
 from onlinecal.validation import check_count
 from onlinecal.version import STATE_FORMAT, check_format
 
+RESTORE_ADVICE = "Restore a backup of what keeps the states, with Spark the checkpoint"
+"""What can be done about a damaged state: there is no ledger to repair."""
+
 
 class TurnState(Struct, array_like=True):
     """What the bytes of a key hold, behind one byte for the format.
@@ -137,8 +140,7 @@ class KeyTurns:
             try:
                 book.load([Snapshot(0, name, place, before.number, before.state)])
             except ValueError as error:
-                # there is no ledger to repair
-                raise ValueError(str(error).replace(REPAIR_ADVICE, "Restore a copy of it")) from error
+                raise ValueError(str(error).replace(REPAIR_ADVICE, RESTORE_ADVICE)) from error
         for i, kind in enumerate(columns.kinds):
             if kind == QUERY and columns.keys[i] != name:
                 columns.refuse(
@@ -180,8 +182,7 @@ class KeyTurns:
     def _read(self, key: str, data: bytes | None, config: int) -> TurnState:
         if data is None:
             return TurnState(config, 0, b"", [])
-        why = "its bytes are missing or changed; restore a copy of it"
-        damaged = f"the state of key {key!r} is damaged: {why}"
+        damaged = f"the state of key {key!r} is damaged: its bytes are missing or changed. {RESTORE_ADVICE}"
         if not data:
             raise ValueError(damaged)
         check_format(f"the state of key {key!r}", data[0])

@@ -227,8 +227,8 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         fold, unless features have few values (docs/recalibrate.md). With a splitter that is yours to do.
     ensemble
         True: each fold's classifier has a recalibrator, and the answer is the average of these pairs. False:
-        there is one recalibrator for all held-out answers, and the classifier is fitted to all rows. "auto":
-        False for a frozen classifier, else True.
+        there is one recalibrator for all held-out answers, and the classifier is fitted to all rows. "auto"
+        is True. A frozen classifier always has one recalibrator, whatever `ensemble` and `cv` are.
     n_jobs
         How many folds are fitted at a time, as in joblib; None: one, -1: as many as there are processors.
 

@@ -343,8 +343,9 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         return self.predict_proba(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the columns of `transform`, shape (C,): those of the fitted table, else the classes.
+        """Names of the columns of `transform`, shape (C,): those of the fitted table, else its classes.
 
+        They are texts: classes 0 and 1 are '0' and '1' here.
         `input_features` is there for scikit-learn, and is not looked at. Raises NotFittedError before `fit`.
         """
         check_is_fitted(self, "n_features_in_")

@@ -490,13 +490,16 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     def certificates(self) -> dict[str, float]:
         """For each group, by name, a proven upper bound on its distance to calibration so far.
 
-        A sum over the group's settled rounds.
+        Each is a sum over the group's settled rounds. The group "everyone", of all rounds, is among them.
         """
         return {name: account.certificate for name, account in self._accounts().items()}
 
     @property
     def guarantees(self) -> dict[str, float]:
-        """For each group what its certificate cannot exceed, whatever the labels: a sum over its rounds."""
+        """For each group what its certificate cannot exceed, whatever the labels: a sum over its rounds.
+
+        The group "everyone", of all rounds, is among them.
+        """
         return {name: account.guarantee for name, account in self._accounts().items()}
 
     @property

@@ -545,7 +545,7 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         How often the guarantee for the source may fail, between 0 and 1.
     n_levels, tolerance, within
         Levels per class, the largest error that is not corrected, and what becomes of the rows of a level
-        set, "shift" or "constant"; None: as for `LpRecalibrator`.
+        set, "shift" or "constant"; None: as for `LpRecalibrator` with `least_rows` 0.
     estimation, seed
         As for `LpRecalibrator`, whose `random_state` is the seed. With "pools" rounds are dealt to the pools
         at random as they come.
@@ -573,10 +573,10 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
 
     Notes
     -----
-    At most 24/beta level sets are kept at a time (per eighth of a window), and k numbers for each and each
-    pool. A level set's count then misses at most beta/24 of all rounds, so that none with mass 5 beta/24
-    or more is overlooked. With a window or fading, runs are at most an eighth of the window or 1/(1 - fading)
-    rounds apart.
+    With beta twice the tolerance, at most 24/beta level sets are kept at a time (per eighth of a window), and
+    k numbers for each and each pool. A level set's count then misses at most beta/24 of all rounds, so that
+    none with mass 5 beta/24 or more is overlooked. With a window or fading, runs are at most an eighth of the
+    window or 1/(1 - fading) rounds apart.
 
     The model itself changes as it learns; what is counted is what it said then, not what it would say now.
 

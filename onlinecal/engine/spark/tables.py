@@ -271,6 +271,7 @@ def recalibrated(
         check_is_fitted(recalibrator)
     names, members = names_of(columns), names_of(groups)
     check_columns(table, names, "columns")
+    check_columns(table, members, "groups")
     check_columns(table, [*members, *names], "groups and columns together")
     is_boosted, is_grouped = (isinstance(recalibrator, c) for c in (BoostedRecalibrator, GroupRecalibrator))
     kind = type(recalibrator).__name__

@@ -275,8 +275,9 @@ class Baseline(Restored, base.Classifier):
     """A forecaster to compare with: subclasses say with which rules, on which memory.
 
     A subclass sets `machine`, the `Rules` of a mixing machine, and hands the memory before round 0 to
-    `_begin`, once its parameters are stored. All draws come from `seed`, so equal parameters and equal
-    outcomes give equal forecasts, round by round or through `replay`. Rates of randomised forecasters hold if
+    `_begin`, once its parameters are stored. One that draws also sets `randomised = True` and hands its
+    `seed` to `_begin`: all draws come from it, so equal parameters and equal outcomes give equal forecasts,
+    round by round or through `replay`. What is proved of the errors of a randomised forecaster holds if
     whoever chooses the outcomes does not see the draws. docs/baselines.md shows how to write a baseline.
     """
 

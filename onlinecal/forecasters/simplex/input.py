@@ -302,7 +302,8 @@ def outcomes_of(outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "
     for t, outcome in enumerate(outcomes):
         try:
             # a label is read as a distribution with all weight on it
-            soft = soft_of(outcome if is_soft(outcome) else {outcome: 1.0}, known_so_far, fixed, name)
+            given = outcome if is_soft(outcome) else {check_label(outcome, name): 1.0}
+            soft = soft_of(given, known_so_far, fixed, name)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{error} at row {t}") from error
         if soft.newcomers:

@@ -218,7 +218,8 @@ def epsilon_for(
     estimation
         "plug-in": every estimate is made from all rows. "pools": from separate pools, as in the paper.
     n_levels
-        Levels per class; None: ceil(1/beta), as in the paper.
+        Levels per class. None: ceil(1/beta) with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the paper of
+        Bairaktari and Nguyen on l_p calibration.
 
     Returns
     -------
@@ -228,7 +229,7 @@ def epsilon_for(
     Raises
     ------
     ValueError
-        If a value is out of range, or p is so close to 1 that beta is below 1e-9.
+        If a value is out of range, or p is so close to 1 that beta is below 1e-9 even with epsilon 1.
 
     Examples
     --------

@@ -54,10 +54,10 @@ class Growing(Proven):
         ids
             Shape (m,): the `ids` of these rows, or without ids their numbers, from 0.
         outcomes
-            Shape (m,): what came, as in the first call.
+            Shape (m,): what came, as in the first call, but none may be missing: leave such rows out.
         settled_at
-            Shape (m,): when each became known, as in the first call. None: after the last row so far, so that
-            the rows which follow know it.
+            Shape (m,): when each became known, as in the first call, and none may be missing. None: after the
+            last row so far, so that the rows which follow know it.
 
         Returns
         -------

@@ -135,7 +135,10 @@ def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
         (data[:1] + msgspec.msgpack.encode(kept), "has format 3, which an older onlinecal wrote"),
         (data[:20], "is damaged"),
         (b"", "is damaged: its bytes are missing"),
-        (data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :], ".*damaged.* Restore a copy of it$"),
+        (
+            data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
+            ".*damaged.* Restore a backup of what keeps the states",
+        ),
     ):
         with pytest.raises(ValueError, match=f"state of key 'k' {words}"):
             step("k", wrong, [])
