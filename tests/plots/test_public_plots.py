@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import matplotlib
 import numpy as np
@@ -29,9 +30,15 @@ GROUPS = np.column_stack([FORECASTS < 0.3, OUTCOMES == 1, np.arange(T) % 2 == 0]
 PICTURES = {name: getattr(plots, name) for name in plots.__all__ if name != "Picture"}
 
 
+@cache
+def axes_of(name):
+    """Where all pictures of a function are drawn over each other that nobody looks at."""
+    return Figure().subplots()
+
+
 def table_of(name, *given, **options):
     """The numbers of a picture that nobody looks at."""
-    return getattr(plots, name)(*given, ax=Figure().subplots(), **options).table
+    return getattr(plots, name)(*given, ax=axes_of(name), **options).table
 
 
 def arguments(name):
@@ -133,6 +140,7 @@ FURTHER = {
 }
 
 
+@pytest.mark.usefixtures("wide_brackets")
 @pytest.mark.parametrize("name", [name for name in PICTURES if name != "model_weights"])
 def test_pandas_and_polars_are_drawn_like_arrays_and_other_indices_are_refused(name):
     given = arguments(name)
@@ -155,6 +163,7 @@ def test_pandas_and_polars_are_drawn_like_arrays_and_other_indices_are_refused(n
             table_of(name, first, *others, **{option: turned(values)})
 
 
+@pytest.mark.usefixtures("wide_brackets")
 @pytest.mark.parametrize("name", PICTURES)
 def test_axes_keep_what_somebody_wrote_and_nothing_else_is_changed(name):
     given = arguments(name)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import onlinecal
@@ -179,13 +180,19 @@ def wanted(name: str) -> dict[str, Any]:
     return {one: {**COLUMNS, **OF.get(name, {})}[one] for one in taken_by(functions()[name])}
 
 
+@cache
+def axes_of(name: str) -> Axes:
+    """Where all pictures of a function are drawn over each other: only their numbers are looked at."""
+    return Figure().subplots()
+
+
 def asked(name: str, columns: dict[str, Any]) -> Any:
     function = functions()[name]
     settings = {one: SETTINGS[one] for one in inspect.signature(function).parameters if one in SETTINGS}
     if name == "model_weights":
         settings["names"] = ["a", "b"]
     if "ax" in inspect.signature(function).parameters:
-        settings["ax"] = Figure().subplots()
+        settings["ax"] = axes_of(name)
     return function(**{**settings, **columns})
 
 
