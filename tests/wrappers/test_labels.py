@@ -95,6 +95,25 @@ def each_wrapper_with(*several):
     )
 
 
+def each_wrapper_with_each_label_first(*pairs):
+    """The same with one label or the other as the first; by default one of both with each pair, in turn."""
+    return pytest.mark.parametrize(
+        ("wrap", "labels", "first"),
+        [
+            pytest.param(
+                wrap,
+                labels,
+                first,
+                id=f"{name}-{named(labels)}-{first}",
+                marks=pytest.mark.slow if is_slow(name, labels) or (number + turn + first) % 2 else (),
+            )
+            for number, (name, wrap) in enumerate({**WRAPPERS, **FITTED_TWICE}.items())
+            for turn, labels in enumerate(pairs)
+            for first in (0, 1)
+        ],
+    )
+
+
 class Sides(base.Classifier):
     """Answers False and True, whatever the labels are called, as river's linear models do."""
 
@@ -176,8 +195,7 @@ def test_only_labels_that_came_are_named_in_any_order(wrap, labels):
     assert all(one[1].expected == found[0][1] for one in found)
 
 
-@pytest.mark.parametrize("first", [0, 1])
-@each_wrapper_with(*SIDES)
+@each_wrapper_with_each_label_first(*SIDES)
 def test_answers_of_false_and_true_keep_their_skill(wrap, labels, first):
     rounds = drawn(labels, labels[first])
     ours, answer = squared_errors(wrap(Sides()), rounds, labels[1])

@@ -11,7 +11,7 @@ from onlinecal import CalibratedClassifier, LabelWarning, recalibrate_stream
 from onlinecal.wrappers.strategies import projection
 from tests.wrappers.scripted import Scripted
 
-ROWS = 300
+ROWS = 150
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:the recalibrated probabilities:onlinecal.LabelWarning", "ignore::onlinecal.GuaranteeWarning"
