@@ -306,7 +306,7 @@ def test_rounds_are_linear_first_and_then_trees():
     assert len(model.held_out_) == model.n_rounds_ + 1 <= model.max_rounds_ + 1 == 121
     # missing values, and features far from those that were fitted
     Z = np.where(np.arange(X.size).reshape(X.shape) % 7 == 0, np.nan, X)
-    assert np.isfinite(BoostedRecalibrator(cv=3).fit(Z, y, p).predict_proba(Z, p)).all()
+    assert np.isfinite(BoostedRecalibrator(cv=3).fit(Z[::5], y[::5], p[::5]).predict_proba(Z, p)).all()
     far = np.where(np.arange(3) == 1, 1e12, X)
     assert (
         model.predict_proba(far, p) == model.predict_proba(np.where(np.arange(3) == 1, X[:, 1].max(), X), p)

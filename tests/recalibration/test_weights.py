@@ -82,12 +82,15 @@ WITH_ALL_FOLDS = [
 """Those that `everyone` has with few folds, as users have them."""
 
 
-def params(are_others_slow):
-    """The cases of a test: those with other settings than a class had before are slow, if they shall be."""
+def params(slow=()):
+    """The cases of a test: of these classes those with other settings than the class had before are slow.
+
+    Those that hold rows out in another way are not.
+    """
     known = set()
     for number, (model, fit) in enumerate(everyone()):
-        kind = type(model)
-        marks = pytest.mark.slow if are_others_slow and kind in known else ()
+        kind, holds_out = type(model), getattr(model, "validation_fraction", None)
+        marks = pytest.mark.slow if issubclass(kind, slow) and kind in known and not holds_out else ()
         known.add(kind)
         yield pytest.param(model, fit, id=f"{kind.__name__}-{number}", marks=marks)
     yield from (pytest.param(*one, marks=pytest.mark.slow) for one in WITH_ALL_FOLDS)
@@ -119,7 +122,7 @@ FEW_VALUES = np.arange(1, 10) / 10
     [
         pytest.param(*one.values, values, id=f"{one.id}-{name}", marks=one.marks)
         for name, values in (("many", None), ("few", FEW_VALUES))
-        for one in params(are_others_slow=name == "few")
+        for one in params(slow=(object,) if name == "few" else ())
     ],
 )
 def test_weights_repeats_and_rows_left_out_agree(model, fit, values):
@@ -128,19 +131,21 @@ def test_weights_repeats_and_rows_left_out_agree(model, fit, values):
     q, _, Z = rows(50, 2, values)
     again = np.repeat(np.arange(len(p)), w)
     order = np.flatnonzero(w)
-    found = [
-        ASKED[fit](fit(model, p[some], y[some], X[some], weights), q, Z)
-        for some, weights in ((slice(None), w), (order, w[order]), (again, None))
-    ]
-    assert found[1] == pytest.approx(found[0], abs=1e-9)
+
+    def answers(some, weights):
+        return ASKED[fit](fit(model, p[some], y[some], X[some], weights), q, Z)
+
+    weighted, repeated = answers(slice(None), w), answers(again, None)
+    if values is None:
+        assert answers(order, w[order]) == pytest.approx(weighted, abs=1e-9)
     if fit is of_classifier and values is not None:
         # rows that are there once are dealt with equal shares of the classes, parts of weights at random
-        assert np.abs(found[2] - found[0]).mean() < 0.04
+        assert np.abs(repeated - weighted).mean() < 0.04
     else:
-        assert found[2] == pytest.approx(found[0], abs=1e-4)
+        assert repeated == pytest.approx(weighted, abs=1e-4)
 
 
-@pytest.mark.parametrize(("model", "fit"), list(params(are_others_slow=False)))
+@pytest.mark.parametrize(("model", "fit"), list(params(slow=(GroupRecalibrator, LpRecalibrator))))
 def test_copies_of_calibrated_rows_tear_nothing_apart(model, fit):
     """Folds that see what they are tested on find every label's noise in it worth learning."""
     if fit is of_classifier:

@@ -1,5 +1,7 @@
 """DecisionRecalibrator: rounds, what they promise, saved models, compressed predictors, tables of losses."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,10 +30,16 @@ CONFIGURATIONS = {
 }
 
 
-@pytest.fixture(scope="module", params=CONFIGURATIONS)
-def fitted(request):
+@cache
+def fitted_as(name):
+    """A model, its table and labels: fitted once, and only read."""
     table, labels = source(300)
-    return CONFIGURATIONS[request.param].fit(table, labels), table, labels
+    return CONFIGURATIONS[name].fit(table, labels), table, labels
+
+
+@pytest.fixture(params=CONFIGURATIONS)
+def fitted(request):
+    return fitted_as(request.param)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +83,7 @@ def test_rounds_are_replayed_as_in_the_fit_and_never_raise_the_squared_error_of_
 @pytest.mark.parametrize("partition", ["soft", "hard"])
 def test_rounds_are_those_of_the_papers_algorithms_on_the_same_partitions(partition):
     """The search is the recalibrator's own, and at the end the whole simplex, on which nothing is left."""
-    table, labels = source(300)
-    model = DecisionRecalibrator.as_in_paper(2, 0.07, partition=partition).fit(table, labels)
+    model, table, labels = fitted_as(partition)
     played = {"soft": reference.soft_decision_calibration, "hard": reference.hard_decision_calibration}
     # limits of soft partitions are hard ones
     found = [(one.partition.hard, one.partition.weights.tolist()) for one in model.rounds_]
@@ -111,7 +118,7 @@ def test_fresh_rows_gain_overfitting_is_held_back_and_what_is_right_nearly_left_
 
     cautious = gap(DecisionRecalibrator(n_actions=4))
     assert cautious < 0.3 * decision_loss_gap(table[fresh], labels[fresh], losses).mean()
-    assert cautious < gap(DecisionRecalibrator.as_in_paper(4, max_rounds=60))
+    assert cautious < gap(DecisionRecalibrator.as_in_paper(4, max_rounds=30))
     rng = np.random.default_rng(3)
     truth = rng.dirichlet(np.ones(4), 2000)
     came = (truth.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1)

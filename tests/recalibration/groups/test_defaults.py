@@ -188,11 +188,8 @@ def test_whole_weights_are_repeated_rows(patch):
     assert weighted.predict_proba(p, members) == pytest.approx(repeated.predict_proba(p, members), abs=1e-9)
     assert weighted.violations_ == pytest.approx(repeated.violations_, abs=1e-12)
     assert weighted.squared_error_ == pytest.approx(repeated.squared_error_)
-    ones = GroupRecalibrator(patch=patch).fit(p, y, members, np.ones(160))
-    assert (
-        ones.predict_proba(p, members)
-        == GroupRecalibrator(patch=patch).fit(p, y, members).predict_proba(p, members)
-    ).all()
+    ones, plain = (GroupRecalibrator(patch=patch, cv=2).fit(p, y, members, w) for w in (np.ones(160), None))
+    assert (ones.predict_proba(p, members) == plain.predict_proba(p, members)).all()
 
 
 def test_groups_of_categories_have_the_mass_of_their_weights():

@@ -213,15 +213,20 @@ def test_rows_of_level_sets_get_their_groups_prediction_or_their_own_where_there
         assert (model.map_(every) == [model.map_.one(row) for row in every]).all()
 
 
+@pytest.fixture(scope="module")
+def numbered():
+    """A model of labels that are numbers."""
+    return LpRecalibrator(n_levels=4, tolerance=0.01).fit(*source(400, 3))
+
+
 @pytest.mark.parametrize(
     "classes", [["cat", "dog", "eel"], [10, 20, 30], [("a", 1), ("a", 2), None], [False, "no", 1.5]]
 )
-def test_labels_of_any_kind(classes):
-    table, numbers = source(400, 3)
+def test_labels_of_any_kind(classes, numbered):
+    (table, numbers), expected = source(400, 3), numbered
     labels = [classes[number] for number in numbers]
     model = LpRecalibrator(n_levels=4, tolerance=0.01, classes=classes).fit(table, labels)
     assert list(model.classes_) == classes
-    expected = LpRecalibrator(n_levels=4, tolerance=0.01).fit(table, numbers)
     assert (model.predict_proba(table) == expected.predict_proba(table)).all()
     assert list(model.predict(table[:20])) == [classes[number] for number in expected.predict(table[:20])]
 
