@@ -27,8 +27,9 @@ def stream(seed, rounds, change=None, begin=0):
     centres, noise = rng.uniform(-1, 1, rounds), rng.standard_normal(rounds)
     if change is not None:
         noise[begin:] = change(noise[begin:])
-    for centre, y in zip(centres, centres + noise, strict=True):
-        yield dict(zip(THRESHOLDS.tolist(), norm.cdf(THRESHOLDS - centre).tolist(), strict=True)), float(y)
+    chances = norm.cdf(THRESHOLDS - centres[:, None]).tolist()
+    for said, y in zip(chances, (centres + noise).tolist(), strict=True):
+        yield dict(zip(THRESHOLDS.tolist(), said, strict=True)), y
 
 
 @pytest.mark.parametrize("chances", [[0.3], [0.1, 0.1, 0.8], [0.0, 0.5, 1.0], [1e-12, 0.4, 0.4 + 1e-9]])
@@ -191,8 +192,11 @@ def test_honest_distributions_with_cells_of_no_chance_keep_the_rate_of_false_ala
     for seed in range(streams):
         rng, alarm, since = np.random.default_rng(seed), DistributionAlarm(alpha), 0
         counts = rng.multinomial(6, [0.25] * 4, size=rounds)  # an ensemble of six, without some of the cells
-        for t, row in enumerate(counts):
-            alarm.update(dict(enumerate((row.cumsum() / 6).tolist())), int(rng.choice(4, p=row / 6)))
+        most, members = counts.cumsum(axis=1), rng.integers(6, size=(rounds, 1))
+        # the cell of the member that comes true is the first with more of them up to there
+        places = (most <= members).sum(axis=1).tolist()
+        for t, (chances, place) in enumerate(zip((most / 6).tolist(), places, strict=True)):
+            alarm.update(dict(enumerate(chances)), place)
             if alarm.drift_detected:
                 waits.append(t + 1 - since)
                 since = t + 1

@@ -137,10 +137,10 @@ def test_on_the_same_rounds_the_map_is_that_of_the_batch(within):
 def test_forgetting_follows_a_change_that_remembering_does_not():
     fresh, labels = stream(2000, 3, 0.0)
     errors = []
-    for options in ({}, {"window": 800}, {"fading": 0.996}):
+    for options in ({}, {"window": 500}, {"fading": 0.994}):
         model = LpCalibratedClassifier(Told(), n_levels=4, **options)
-        learn(model, rounds_of(2500, 1, 0.6))
-        learn(model, rounds_of(1250, 2, 0.0))
+        learn(model, rounds_of(1600, 1, 0.6))
+        learn(model, rounds_of(1000, 2, 0.0))
         errors.append(lp_calibration_error(answers(model, fresh), labels, 2, n_bins=4))
     assert max(errors[1:]) < 0.5 * errors[0]
 

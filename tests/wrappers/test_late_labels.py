@@ -209,7 +209,7 @@ def test_what_a_waiting_forecast_takes():
         # the interpreter keeps tuples for later use: a first time leaves as many as the second one finds
         for _ in range(2):
             model = CalibratedClassifier(classifier, classes=classes)
-            played(model, [(x, classes[0]) for x in questions[:200]])
+            played(model, [(x, classes[0]) for x in questions[:50]])
             tracemalloc.start()
             for x in questions[200:]:
                 model.predict_proba_one(x)

@@ -126,7 +126,10 @@ def test_in_pipelines_searches_and_cross_validation():
     assert is_classifier(pipeline)
     assert clone(inside).get_params()["estimator__alpha"] == 0.0001
     name = "onlinerecalibratedclassifier__"
-    settings = {f"{name}estimator__alpha": [1e-4, 1e-1], f"{name}batch_size": [5, 50]}
+    settings = [
+        {f"{name}estimator__alpha": [alpha], f"{name}batch_size": [size]}
+        for alpha, size in ((1e-4, 5), (1e-1, 50))
+    ]
     search = GridSearchCV(pipeline, settings, scoring="neg_log_loss", cv=3).fit(WINE, KINDS)
     assert search.predict_proba(WINE).shape == (178, 3)
     answers = cross_val_predict(pipeline, WINE, KINDS, method="predict_proba", cv=3)
