@@ -1,5 +1,7 @@
 """The tests; and where things are that several of them read."""
 
+import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -22,3 +24,9 @@ def source_files() -> dict[str, Path]:
         for folder, package in FOLDERS.items()
         for path in (ROOT / folder).rglob("*.py")
     }
+
+
+@cache
+def source_trees() -> dict[str, ast.Module]:
+    """What every source file says, by the name of its module: read by whoever runs tests that look."""
+    return {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in source_files().items()}

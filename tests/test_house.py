@@ -3,7 +3,7 @@
 import ast
 from collections import defaultdict
 
-from tests import ROOT, source_files
+from tests import ROOT, source_files, source_trees
 from tests.corpus.surface import public_things
 
 MOST_LINES = 900
@@ -26,8 +26,8 @@ def test_no_public_name_has_two_meanings():
 
 def test_no_two_classes_have_one_name():
     modules = defaultdict(list)
-    for module, path in source_files().items():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for module, tree in source_trees().items():
+        for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 modules[node.name].append(module)
     assert {name: found for name, found in modules.items() if len(found) > 1} == {}

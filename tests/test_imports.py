@@ -8,17 +8,11 @@ from functools import cache
 from graphlib import TopologicalSorter
 
 from onlinecal.lazy import listed_names
-from tests import FOLDERS, ROOT, source_files
+from tests import FOLDERS, ROOT, source_files, source_trees
 
 SHARED = "onlinecal/*.py"
 START = "onlinecal/__main__.py"
 FILES = source_files()
-
-
-@cache
-def trees() -> dict[str, ast.Module]:
-    """Every module's; by whoever runs these tests, and not by whoever only looks for tests."""
-    return {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 
 
 @cache
@@ -84,7 +78,7 @@ def table() -> dict[str, set[str]]:
 def real() -> dict[str, set[str]]:
     """What each row of the table does import."""
     rows: dict[str, set[str]] = {}
-    for name, tree in trees().items():
+    for name, tree in source_trees().items():
         # a package that lists lazy names loads none of them
         nodes = at_loading(tree) if lazy().get(name) else list(ast.walk(tree))
         found = {folder(module) for module in imports(name, nodes)}
@@ -108,7 +102,7 @@ def test_the_table_allows_nothing_that_is_not_done():
 def test_neither_the_table_nor_what_modules_load_has_circles():
     order = list(TopologicalSorter(table()).static_order())
     assert order.index("onlinecal/measures") < order.index("onlinecal/wrappers")
-    graph = {name: imports(name, at_loading(tree)) for name, tree in trees().items()}
+    graph = {name: imports(name, at_loading(tree)) for name, tree in source_trees().items()}
     assert graph["onlinecal.wrappers.calibrated_classifier"] >= {"onlinecal.wrappers.strategies.plan"}
     assert len(list(TopologicalSorter(graph).static_order())) == len(FILES)
 
