@@ -160,7 +160,7 @@ def few_corrections(request, monkeypatch):
 
 @pytest.fixture
 def quick_pictures(monkeypatch):
-    """Pictures are drawn once, with few dots: as PNG; what should be SVG is empty.
+    """All that is in a picture is placed and drawn once, on nothing: its PNG is one dot, and its SVG empty.
 
     For tests of which pictures a verb writes; `tests/plots` and `tests/simulations/plots` look at pictures.
     """
@@ -170,7 +170,8 @@ def quick_pictures(monkeypatch):
 
     def save(figure: Figure, file: Any, **settings: Any) -> None:
         if settings["format"] != "svg":
-            savefig(figure, file, **settings, dpi=30)
+            figure.draw_without_rendering()
+            savefig(Figure(figsize=(1, 1), layout="none"), file, format="png", dpi=1)
 
     monkeypatch.setattr(Figure, "savefig", save)
 

@@ -150,13 +150,16 @@ def test_pictures_stand_beside_their_numbers(history, common, tmp_path, monkeypa
         assert shown.filter(forecaster=name)["rounds"].sum() == ROUNDS
 
 
-def test_usual_columns_are_found_and_one_that_is_named_as_forecasts_is_not_taken_for_the_outcomes(tmp_path):
+def test_usual_columns_are_found_and_one_that_is_named_as_forecasts_is_not_taken_for_the_outcomes(
+    tmp_path, monkeypatch
+):
     path = written(tmp_path / "a.csv", y=[0.5, 0.5, 0.2], won=[0, 1, 0])
     (found,) = columns(path, "--forecast", "y", "--draws", 0)
     assert (found["forecast"], found["ones"]) == ("y", 1)
     (found,) = columns("nba", "--draws", 0)
     assert (found["forecast"], found["rounds"]) == ("forecast", 8886)
-    # forecasts that are calibrated already can be drawn
+    # forecasts that are calibrated already can be drawn, in earnest
+    monkeypatch.undo()
     calibrated = written(tmp_path / "b.csv", p=[0.5, 0.5, 1, 0], won=[0, 1, 1, 0])
     assert lines_of(calibrated, "--out", tmp_path / "out")["distance to calibration"].startswith("= ")
     assert (tmp_path / "out" / "transport.png").stat().st_size > 3_000

@@ -60,7 +60,7 @@ def written(pictures, name):
 
 
 @pytest.mark.parametrize("name", SWEEP_FIGURES)
-def test_every_figure_is_written_beside_its_numbers(swept, name):
+def test_every_figure_is_written_beside_its_numbers(swept, name, few_dots):
     pictures = SweepPictures.read(swept)
     assert pictures.names == [*SWEEP_FIGURES]
     path = written(pictures, name)
@@ -119,7 +119,7 @@ def test_landscape_shows_medians_beside_the_fitted_exponents(swept):
         assert both["line"].to_list() == both[column].to_list()
 
 
-def test_measure_and_adversary_become_part_of_the_name(swept):
+def test_measure_and_adversary_become_part_of_the_name(swept, quick_pictures):
     pictures = SweepPictures.read(swept, ["landscape", "matrix", "landscape"], "ece", "coin")
     assert pictures.names == ["landscape", "matrix"]
     names = [written(pictures, name).name for name in pictures.names]
@@ -159,7 +159,7 @@ def test_a_bound_that_is_not_proven_is_not_claimed(tmp_path):
         assert ("where one is proven" in figure.draw(shown).texts[0].get_text()) == is_said
 
 
-def test_a_sweep_of_one_game_of_which_nothing_is_proven_can_be_drawn(tmp_path):
+def test_a_sweep_of_one_game_of_which_nothing_is_proven_can_be_drawn(tmp_path, quick_pictures):
     grid = {"forecasters": ["constant"], "adversaries": ["constant"], "rounds": [1]}
     pictures = SweepPictures.read(drawn(tmp_path, grid, "csv"))
     assert set(SWEEP_FIGURES) - set(pictures.names) == set(GROWTH_FIGURES)
