@@ -21,6 +21,7 @@ from onlinecal.measures import (
 from onlinecal.measures.scores import class_scores, event_scores, log_loss
 from onlinecal.measures.summary import all_errors
 
+pytestmark = pytest.mark.usefixtures("errors_only")
 FORECASTS = np.array([0.0, 0.2, 0.2, 0.2, 0.7, 0.7, 0.5, 1.0, 1 / 3, 1 / 3, 1 / 3])
 SCORES = {
     "brier": lambda p, y: event_scores(p, y).brier,

@@ -84,7 +84,7 @@ def test_where_the_limit_is_taken_it_is_no_smaller_than_the_p_value(most):
         most,
         1 + math.ceil(BROWNIAN_VARIANCE / np.mean(np.linspace(0, most) * (1 - np.linspace(0, most)))),
     )
-    variance, games = float((values * (1.0 - values)).sum()), 8000
+    variance, games = float((values * (1.0 - values)).sum()), 4000
     assert variance == pytest.approx(BROWNIAN_VARIANCE, rel=0.05)
     sizes = Walks(values, np.ones(len(values))).ranges(np.random.default_rng(3), games)
     found = np.array([chance_of_range(size / math.sqrt(variance)) for size in sizes])

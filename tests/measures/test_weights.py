@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from onlinecal import measures as m
 from tests.properties import examples
 
+pytestmark = pytest.mark.usefixtures("errors_only")
 N = 60
 
 

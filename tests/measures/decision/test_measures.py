@@ -86,7 +86,7 @@ def test_proposition_2_the_error_is_the_largest_gap_of_any_loss_under_any_bayes_
     assert gaps[0, 1] == pytest.approx(error)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_proposition_1_bayes_decisions_are_the_best_of_a_list_up_to_two_gaps(seed):
     """What another loss's decisions would save is at most both rules' gaps: predicted, one's own is least."""
     rng = np.random.default_rng(seed)
@@ -122,14 +122,16 @@ def test_two_classes_are_exact(n_actions, seed):
 
 
 @pytest.mark.parametrize(
-    ("n", "n_classes", "n_actions"),
+    ("n", "n_classes", "n_actions", "seed"),
     [
-        (9, 3, 2),
-        (7, 3, 3),
-        *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((12, 3, 2), (8, 4, 3), (11, 4, 2))),
+        *((9, 3, 2, 0), (9, 3, 2, 1), (7, 3, 3, 2)),
+        *(
+            pytest.param(*sizes, seed, marks=pytest.mark.slow)
+            for sizes in ((12, 3, 2), (8, 4, 3), (11, 4, 2), (9, 3, 2), (7, 3, 3))
+            for seed in range(3)
+        ),
     ],
 )
-@pytest.mark.parametrize("seed", range(3))
 def test_the_found_supremum_is_that_of_brute_force(n, n_classes, n_actions, seed):
     table, labels = draw(np.random.default_rng(seed), n, n_classes)
     found = decision_calibration_error(table, labels, n_actions, partition="hard")
@@ -142,7 +144,7 @@ def test_hard_roundings_are_on_average_at_least_as_bad_as_a_soft_partition():
     residual = residuals(table, labels)
     weights = 4.0 * rng.standard_normal((3, 4))
     soft = Partition(weights, hard=False)
-    rounded = [Partition(weights + rng.gumbel(size=(3, 1)), hard=True)(table) for _ in range(4000)]
+    rounded = [Partition(weights + rng.gumbel(size=(3, 1)), hard=True)(table) for _ in range(2000)]
     assert np.abs(np.mean(rounded, axis=0) - soft(table)).max() < 0.05
     assert np.mean([error_of(one, residual) for one in rounded]) >= error_of(soft(table), residual)
     found = [decision_calibration_error(table, labels, 3, partition=kind) for kind in ("soft", "hard")]

@@ -37,7 +37,7 @@ def attained(answer, p, y):
     return total
 
 
-@pytest.mark.parametrize("n_rounds", [2, 20, 150, 300])
+@pytest.mark.parametrize("n_rounds", [2, 20, 150, pytest.param(300, marks=pytest.mark.slow)])
 def test_both_ends_meet_and_the_history_attains_them(n_rounds):
     for p, y in histories(n_rounds):
         answer = lower_calibration_distance(p, y)
@@ -58,7 +58,7 @@ def test_a_value_between_two_forecasts_is_found():
 
 def test_upper_ends_are_never_above_the_distance():
     rng = np.random.default_rng(5)
-    for _ in range(150):
+    for _ in range(75):
         n = int(rng.integers(2, 7))
         p, y = np.round(rng.random(n), int(rng.integers(1, 4))), rng.integers(0, 2, n)
         assert (
