@@ -60,7 +60,7 @@ def test_change_points_change_exactly_as_often_as_asked(horizon, changes):
 
 
 def test_change_points_draw_a_uniform_bias_and_keep_to_it():
-    spacing, segments, biases = 100, 2000, []
+    spacing, segments, biases = 100, 1000, []
     adversary = create(f"change-points:spacing={spacing}", seed=5)
     (phase,), draws = adversary.phases, np.random.default_rng(5).random(spacing * segments)
     for t in range(0, spacing * segments, spacing):

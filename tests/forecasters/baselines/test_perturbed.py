@@ -23,7 +23,7 @@ def costs(p, y):
 def test_two_independent_numbers_come_of_one_draw(rate):
     memory = UCalibratedForecaster(rate=rate).memory.tolist()
     pairs = []
-    for u in (np.arange(40_000) + 0.5) / 40_000:
+    for u in (np.arange(10_000) + 0.5) / 10_000:
         first, rest = geometric(memory, 1.0 - u)
         pairs.append((first, geometric(memory, rest)[0]))
     first, second = np.array(pairs).T

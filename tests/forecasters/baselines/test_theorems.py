@@ -9,7 +9,7 @@ from onlinecal.forecasters.baselines.mixing import LISTS, NOT_MIXED, SUPPORT_SIZ
 from tests.forecasters.baselines import games
 
 TOLERANCE = 1e-9
-ROUNDS = 6
+ROUNDS = 5
 
 
 def squared_leans(memory):
@@ -100,7 +100,7 @@ def test_potentials_grow_as_slowly_as_proven_and_the_ece_is_within_its_bound(kin
 @pytest.mark.parametrize("kind", GROWTH, ids=lambda kind: kind.__name__)
 def test_potentials_grow_as_slowly_whatever_the_book(kind):
     potential, allowed = GROWTH[kind]
-    for memory in random_books(kind, 150, np.random.default_rng(5)):
+    for memory in random_books(kind, 80, np.random.default_rng(5)):
         forecaster = kind(n_cells=len(games.book(memory)[0]) - 1)
         before, bounds = potential(memory), allowed(memory, forecaster.n_points - 1)
         for y in (0, 1):
@@ -141,7 +141,7 @@ def test_linear_optimisation_answers_every_direction_within_half_a_cell(m):
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4, 7])
-@pytest.mark.parametrize("rounds", [10, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [8, pytest.param(12, marks=pytest.mark.slow)])
 def test_two_choices_keeps_every_lean_below_one_round_on_all_sequences(m, rounds):
     forecaster = baselines.PowerOfTwoChoices(n_cells=m)
     values = np.arange(m + 1) / m
@@ -172,7 +172,7 @@ def game_matrix(memory):
 
 
 def test_minimax_plays_the_optimal_mixture_of_the_matrix_game():
-    for memory in random_books(baselines.MinimaxForecaster, 200, np.random.default_rng(1)):
+    for memory in random_books(baselines.MinimaxForecaster, 100, np.random.default_rng(1)):
         rises = game_matrix(memory)
         n = rises.shape[1]
         program = linprog(
@@ -193,7 +193,7 @@ def test_minimax_plays_the_optimal_mixture_of_the_matrix_game():
 
 
 def test_foster_vohra_draws_from_a_stationary_distribution_of_the_whole_chain():
-    for memory in random_books(baselines.FosterVohraForecaster, 200, np.random.default_rng(2)):
+    for memory in random_books(baselines.FosterVohraForecaster, 100, np.random.default_rng(2)):
         rates = np.maximum(regrets(memory), 0.0)
         rates[rates < 1e-9 * rates.max(initial=0.0)] = 0.0
         chances = np.zeros(len(rates))

@@ -24,7 +24,7 @@ CONFIGS = [
     {"rule": "sign"},
     {"slack": 1.5},
 ]
-ROUNDS = 2000
+ROUNDS = 1000
 
 
 def fresh(config, hints=True):

@@ -97,8 +97,8 @@ def test_hints_that_are_always_right_are_followed_from_the_first_visit(config):
 
 
 TABLES = [
-    pytest.param(m, slack, report, length, marks=() if length == 4 and not number % 3 else pytest.mark.slow)
-    for length in (4, 5)
+    pytest.param(m, slack, report, length, marks=() if length == 3 and not number % 3 else pytest.mark.slow)
+    for length in (3, 4, 5)
     for i, m in enumerate((2, 3, 4, 7))
     for j, slack in enumerate((0.5, 0.75, 1.0))
     for number, report in enumerate(("midpoint", "hint", "upper"), i + j)

@@ -141,7 +141,7 @@ def check_ends(forecaster):
 
 @pytest.mark.parametrize("config", ANYTIME)
 @settings(max_examples=examples(15), deadline=None)
-@given(played=hinted_sequences(longest=200), most_open=st.integers(0, 5), seed=st.integers(0, 2**32 - 1))
+@given(played=hinted_sequences(longest=120), most_open=st.integers(0, 5), seed=st.integers(0, 2**32 - 1))
 def test_the_header_knows_the_ends_of_the_current_cell(config, played, most_open, seed):
     """Whatever is charged, here with hints, late labels and cells of a level that is no longer in use."""
     rng = np.random.default_rng(seed)

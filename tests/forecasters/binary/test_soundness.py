@@ -49,7 +49,7 @@ def test_an_odd_number_is_refused_or_harmless(grid, rule):
 def play(forecaster, memory, rng):
     """Rounds in the interpreter, which says where a place does not exist."""
     rules, memory = forecaster.machine.rules, Bounded(memory.tolist())
-    for _ in range(20):
+    for _ in range(12):
         while not rules.has_room(memory):
             # an accumulator is full, and the forecaster says so
             if not rules.bears(memory):

@@ -35,7 +35,7 @@ from tests.parts import part_of
 from tests.properties import examples, inside
 
 TOLERANCE = 1e-9
-LENGTH, LONGER = 9, 12
+LENGTH, LONGER = 8, 12
 
 
 def distance(forecasts, outcomes):
@@ -49,7 +49,7 @@ def promised(config, window):
 
 
 OTHERS = [RULES[0], RULES[3], RULES[6], RULES[7], {"grid": "adaptive"}, {"grid": "nested", "report": "lower"}]
-SHORT = [*(({}, window) for window in range(1, LENGTH + 1)), *zip(OTHERS, (2, 4, 5, 6, 7, 9), strict=True)]
+SHORT = [*(({}, window) for window in range(1, LENGTH + 1)), *zip(OTHERS, (2, 4, 5, 6, 7, 8), strict=True)]
 LONG = [
     pytest.param(one, w, LONGER, marks=pytest.mark.slow)
     for one in [{}, *RULES, *ANYTIME]

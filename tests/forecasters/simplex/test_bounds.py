@@ -46,8 +46,8 @@ def test_distance_is_below_certificate_below_guarantee(length, config):
 def test_no_adversary_breaks_the_guarantee(k, kind):
     for m in (1, 2, 5):
         memory = ready(k, m)
-        chase(memory, 600, kind)
-        assert certificate(memory) <= guarantees.uniform_guarantee(600, k, m) + TOLERANCE
+        chase(memory, 300, kind)
+        assert certificate(memory) <= guarantees.uniform_guarantee(300, k, m) + TOLERANCE
 
 
 @pytest.mark.parametrize("follows", [False, True], ids=["barycentre", "hint"])

@@ -52,11 +52,11 @@ CONFIGS = [
 
 
 LATTICES = [
-    pytest.param(*lattice, config, marks=() if (i + j) % 3 else pytest.mark.slow)
+    pytest.param(*lattice, config, marks=pytest.mark.slow if (i + j) % 3 else ())
     for i, lattice in enumerate([(2, 4, 3), (3, 2, 3), (4, 2, 2)])
     for j, config in enumerate(CONFIGS)
 ]
-"""All of them; by default two of three lattices with each configuration."""
+"""All of them; by default one of three lattices with each configuration."""
 
 
 @pytest.mark.parametrize(("k", "n", "length", "config"), LATTICES)
