@@ -184,7 +184,14 @@ def test_what_is_recommended_is_among_the_best_and_written_row_by_row(chosen, su
     assert json.loads((out / "report.json").read_text())["scores"] == report["scores"]
 
 
-def test_a_new_file_is_recalibrated_by_all_rows_and_any_method(folder, sure, tmp_path):
+def some_methods(*asked):
+    """Those that are fitted at once."""
+    methods, _ = class_methods(*asked)
+    return {name: methods[name] for name in ("none", "temperature")}, {}
+
+
+def test_a_new_file_is_recalibrated_by_all_rows_and_any_method(folder, sure, tmp_path, monkeypatch):
+    monkeypatch.setattr(comparing, "class_methods", some_methods)
     arguments = [folder / "net.csv", "--label", "finding", "--split", 0.3, "--out", tmp_path]
     answer = run(*arguments, "--apply", folder / "new.parquet", "--choose", "temperature")
     assert answer.exit_code == 0, answer.stderr
@@ -219,8 +226,7 @@ def test_what_cannot_be_fitted_is_left_out_and_an_interrupt_shows_what_is_done(f
         return fit
 
     def some(*asked):
-        methods, _ = class_methods(*asked)
-        kept = {name: methods[name] for name in ("none", "temperature")}
+        kept, _ = some_methods(*asked)
         return {**kept, "odd": failing(ValueError("too odd")), "vector": failing(KeyboardInterrupt)}, {}
 
     monkeypatch.setattr(comparing, "class_methods", some)

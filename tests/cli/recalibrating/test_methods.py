@@ -83,8 +83,9 @@ def test_lp_says_what_the_class_says(compared, folder, tmp_path, sure, halves, p
 
 
 def test_decision_says_what_the_class_says(compared, folder, tmp_path, sure):
-    given = [folder / "net.csv", "--method", "decision", "--label", "finding", *settings_of(n_actions=3)]
-    model = DecisionRecalibrator(n_actions=3)
+    given = [folder / "net.csv", "--method", "decision", "--label", "finding"]
+    given += settings_of(n_actions=3, max_rounds=6)
+    model = DecisionRecalibrator(n_actions=3, max_rounds=6)
     report, mapped, _, labels = compared(given, model, sure[:1], sure[1])
     gaps = decision_loss_gap(mapped, labels, gaussian_losses(3, 3))
     for name, gap in (("mean", gaps.mean()), ("worst", gaps.max())):

@@ -21,13 +21,13 @@ def scores(*arguments):
 
 
 def test_the_numbers_are_those_of_progressive_validation():
-    base, _, _, ours = scores("Phishing", "--model", "logistic", "--rounds", 400)
+    base, _, _, ours = scores("Phishing", "--model", "logistic", "--rounds", 200)
     assert [base["method"], ours["method"]] == ["base", "calibrated"]
     plain, inner = (preprocessing.StandardScaler() | linear_model.LogisticRegression() for _ in range(2))
     wrapped = CalibratedClassifier(inner)
     for score, model in ((base, plain), (ours, wrapped)):
         running, p, y = {"brier": Brier(), "log_loss": metrics.LogLoss()}, [], []
-        for x, label in datasets.Phishing().take(400):
+        for x, label in datasets.Phishing().take(200):
             answer = model.predict_proba_one(x)
             for metric in running.values():
                 metric.update(label, answer)
@@ -38,7 +38,7 @@ def test_the_numbers_are_those_of_progressive_validation():
         found["ece_bins"] = expected_calibration_error(p, y, n_bins=15, normalize=True)
         found["ece"] = expected_calibration_error(p, y, normalize=True)
         assert {name: score[name] for name in found} == pytest.approx(found)
-    assert ours["certificate"] == pytest.approx(wrapped.certificate / 400)
+    assert ours["certificate"] == pytest.approx(wrapped.certificate / 200)
     assert ours["distance_upper"] <= ours["certificate"] <= ours["guarantee"]
     assert base["certificate"] is None
 
@@ -57,9 +57,9 @@ def test_a_file_of_forecasts_or_one_of_the_package_is_a_model(tmp_path):
 
 
 def test_more_than_two_labels_are_judged_by_the_top_label():
-    found = scores("ImageSegments", "--model", "bayes", "--rounds", 300)
+    found = scores("ImageSegments", "--model", "bayes", "--rounds", 150)
     model, right = naive_bayes.GaussianNB(), []
-    for x, y in datasets.ImageSegments().take(300):
+    for x, y in datasets.ImageSegments().take(150):
         answer = model.predict_proba_one(x)
         right += [max(answer, key=answer.get) == y] if answer else []
         model.learn_one(x, y)

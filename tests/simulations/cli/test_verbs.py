@@ -155,27 +155,27 @@ def test_lengths_that_are_too_few_for_the_adversary_are_left_out_of_its_picture(
 
 def test_several_numbers_of_classes_in_one_table_and_their_measures_in_json():
     both = ("--classes", 2, "--classes", 3, "--adversary", "least-likely")
-    shown = run("simulate", *both, "--rounds", 400).stdout
-    for word in ("simplex, 400 rounds against least-likely", "2 classes", "3 classes", "certificate"):
+    shown = run("simulate", *both, "--rounds", 200).stdout
+    for word in ("simplex, 200 rounds against least-likely", "2 classes", "3 classes", "certificate"):
         assert word in shown
-    game = ("--classes", 3, "--rounds", 500, "--forecaster", "simplex", "--forecaster", "uniform")
+    game = ("--classes", 3, "--rounds", 200, "--forecaster", "simplex", "--forecaster", "uniform")
     first, second = record("simulate", *game)["games"]
-    assert (first["forecaster"], first["classes"], first["rounds"]) == ("simplex", 3, 500)
+    assert (first["forecaster"], first["classes"], first["rounds"]) == ("simplex", 3, 200)
     assert first["distance_upper"] <= first["certificate"] <= first["guarantee"]
     assert second["guarantee"] is None
     assert record("simulate", *game, "--seed", 1)["games"][0]["brier"] != first["brier"]
-    labels = ("--classes", 7, "--adversary", "river:name=ImageSegments", "--rounds", 300)
+    labels = ("--classes", 7, "--adversary", "river:name=ImageSegments", "--rounds", 100)
     assert record("simulate", *labels)["games"][0]["adversary"] == labels[3]
 
 
 def test_pictures_and_their_numbers_are_written(tmp_path):
     out = tmp_path / "out"
-    answer = run("simulate", "--classes", 3, "--adversary", "dirichlet-drift", "--rounds", 1000, "--out", out)
+    answer = run("simulate", "--classes", 3, "--adversary", "dirichlet-drift", "--rounds", 400, "--out", out)
     assert answer.exit_code == 0
     figures = {f"{name}.{kind}" for name in ("triangle", "distance") for kind in ("png", "svg", "csv")}
     expected = {f"simplex_{figure}" for figure in figures} | {"results.csv", "trajectories.csv"}
     assert {path.name for path in out.iterdir()} == expected
-    assert pl.read_csv(out / "results.csv")["rounds"].to_list() == [100, 316, 1000]
+    assert pl.read_csv(out / "results.csv")["rounds"].to_list() == [100, 316, 400]
 
 
 def test_a_table_of_probabilities_is_played_as_hints_and_compared(tmp_path):

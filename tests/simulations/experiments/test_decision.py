@@ -145,7 +145,7 @@ def test_classes_with_too_few_rows_are_left_out_before_anything_is_fitted_and_th
 
 
 def test_perfect_probabilities_show_the_gap_that_chance_makes():
-    rng, losses = np.random.default_rng(2), gaussian_losses(3, 3, 100)
+    rng, losses = np.random.default_rng(2), gaussian_losses(3, 3, 40)
     truth = rng.dirichlet([1.0, 1.0, 1.0], 4000)
     expected = np.mean([experiments.chance_score(truth, losses, seed)["mean_gap"] for seed in range(10)])
     drawn = [(truth.cumsum(axis=1) < rng.random((4000, 1))).sum(axis=1) for _ in range(40)]
@@ -205,7 +205,7 @@ def test_an_interrupt_keeps_the_pictures_that_are_finished(net, tmp_path, monkey
         raise KeyboardInterrupt
 
     monkeypatch.setitem(experiments.EXPERIMENTS, "drift", stop)
-    answer = run("experiment", net, "--figure", "classes", "--figure", "drift", *SMALL, tmp_path)
+    answer = run("experiment", net, "--figure", "steps", "--figure", "drift", *SMALL, tmp_path)
     assert answer.exit_code == 130
     assert "interrupted: 1 of 2 pictures are finished" in answer.stderr
-    assert {path.stem for path in tmp_path.glob("*.png")} == {"classes"}
+    assert {path.stem for path in tmp_path.glob("*.png")} == {"steps"}
