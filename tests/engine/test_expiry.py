@@ -152,7 +152,7 @@ def test_silence_that_counts_as_no_leads_to_the_rate_and_else_to_certainty_which
     assert sum(late[2_000:]) / 1_000 == pytest.approx(0.1, abs=0.05)
     assert summary.rounds == 3_000 - summary.open
     assert summary.certificate <= summary.guarantee
-    given_up, _ = clicks(None, folder / "given up.db")
+    given_up, _ = clicks(None, folder / "given up.db", 1_000)
     assert min(given_up[300:]) > 0.9
     assert silences(read_report(folder / "no.db")) == []
     [remark] = silences(read_report(folder / "given up.db"))

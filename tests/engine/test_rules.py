@@ -161,17 +161,23 @@ def every_rule():
     yield from ((PARKING, rule) for rule in PARKING_RULES)
 
 
-FORMS = alone, few, among_others, before_others, each_among_others
+FORMS = few, among_others, before_others, each_among_others
+ALL_FORMS = alone, *FORMS
+
+
+def answers_in(form):
+    """Each rule, and what its events are answered in a form."""
+    found = []
+    for config, (rule, before, event, _) in every_rule():
+        with Engine(config=config) as engine:
+            found.append((rule, form(engine, [*before, event])))
+    return found
 
 
 @pytest.fixture(scope="module")
 def answers_alone():
-    """What the events of each rule are answered one by one, of which compiled code judges none."""
-    found = []
-    for config, (_, before, event, _) in every_rule():
-        with Engine(config=config) as engine:
-            found.append(alone(engine, [*before, event]))
-    return found
+    """What they are answered one by one, of which compiled code judges none."""
+    return answers_in(alone)
 
 
 def never_plain(monkeypatch):
@@ -179,16 +185,24 @@ def never_plain(monkeypatch):
     monkeypatch.setattr(Batch, "_mark_plain", lambda self: None)
 
 
-@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "judge"])
+def test_events_alone_are_answered_by_the_rules(answers_alone):
+    told = [(rule, kind_of(answers[-1])) for rule, answers in answers_alone]
+    assert told == [(rule, wanted) for _, (rule, _, _, wanted) in every_rule()]
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_answers_by_the_rules(monkeypatch, answers_alone, form, compiled):
-    if not compiled:
-        never_plain(monkeypatch)
-    for (config, (rule, before, event, wanted)), expected in zip(every_rule(), answers_alone, strict=True):
-        with Engine(config=config) as engine:
-            answers = form(engine, [*before, event])
-            assert (rule, kind_of(answers[-1])) == (rule, wanted)
-            assert answers == expected
+def test_every_form_answers_as_events_alone_are_answered(answers_alone, form):
+    assert answers_in(form) == answers_alone
+
+
+@pytest.mark.parametrize(
+    "form",
+    # the judge judges few events anyhow
+    [pytest.param(form, marks=pytest.mark.slow) if form in (alone, few) else form for form in ALL_FORMS],
+)
+def test_the_judge_answers_so_whatever_the_form(monkeypatch, answers_alone, form):
+    never_plain(monkeypatch)
+    assert answers_in(form) == answers_alone
 
 
 def test_a_turn_of_a_key_answers_by_the_rules():

@@ -208,7 +208,7 @@ def fed_until(at, *given):
     fed(*given, point=Points(at))
 
 
-@pytest.mark.parametrize("step", [19, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [37, pytest.param(1, marks=pytest.mark.slow)])
 def test_whoever_is_killed_at_any_statement_sends_every_answer_and_counts_once(folder, step):
     messages, killed = of_one_partition([*EVENTS[:60], b"wrong"]), 0
     fed(folder / "whole.db", messages, folder / "whole.jsonl")
