@@ -100,3 +100,23 @@ def by_columns(table: Floats) -> Floats:
 def lengths(rows: Floats) -> Floats:
     """The l2 norms along the last axis."""
     return np.sqrt((rows * rows).sum(axis=-1))
+
+
+@compiled
+def sum_of(terms: Floats) -> float:
+    """The sum in the order in which numpy adds: in halves, and each part of them in eight sums."""
+    n = len(terms)
+    if n > 128:
+        half = n // 2 - n // 2 % 8
+        return sum_of(terms[:half]) + sum_of(terms[half:])
+    total, done = 0.0, 0
+    if n >= 8:
+        t = terms[:8].copy()
+        for done in range(8, n - 7, 8):
+            for i in range(8):
+                t[i] += terms[done + i]
+        total = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]))
+        done = n - n % 8
+    for i in range(done, n):
+        total += terms[i]
+    return total

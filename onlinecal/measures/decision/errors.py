@@ -17,14 +17,13 @@ the order of all sums, are part of what it fits.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onlinecal.arrays import Floats
+from onlinecal.arrays import Bools, Floats, Ints
 from onlinecal.compiling import compiled
 from onlinecal.measures.decision.losses import (
     MOST_ROWS_IMPROVED,
@@ -43,9 +42,9 @@ from onlinecal.measures.fixed_order import (
     by_columns,
     fill_product,
     inner,
-    lengths,
     product,
     soften,
+    sum_of,
 )
 from onlinecal.tables.columns import check_labelled_rows
 from onlinecal.validation import check_choice, check_count
@@ -80,13 +79,17 @@ def climb(objective: Objective, start: Floats, max_iterations: int) -> tuple[flo
     """
     point = start
     value, slope = objective(point)
-    pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=MOVES_KEPT)
+    # the newest last
+    moves, changes = np.empty((2, MOVES_KEPT, start.size))
+    inverses = np.empty(MOVES_KEPT)
+    kept = 0
     for _ in range(max_iterations):
         if np.abs(slope).max() <= LEAST_SLOPE:
             break
-        direction = _direction(slope, pairs)
+        direction = slope.copy()
+        _turn(direction.ravel(), moves, changes, inverses, kept)
         rise = _dot(slope, direction)
-        first = 1.0 if pairs else 1.0 / math.sqrt(_dot(slope, slope))
+        first = 1.0 if kept else 1.0 / math.sqrt(_dot(slope, slope))
         step, higher, ahead = _line(objective, point, value, direction, rise, first)
         if not higher > value:
             break
@@ -94,7 +97,13 @@ def climb(objective: Objective, start: Floats, max_iterations: int) -> tuple[flo
         change = slope - ahead
         curvature = _dot(moved, change)
         if curvature > 2.0**-52 * _dot(change, change):
-            pairs.append((moved, change, 1.0 / curvature))
+            if kept == MOVES_KEPT:
+                for newest in (moves, changes, inverses):
+                    newest[:-1] = newest[1:]
+            else:
+                kept += 1
+            moves[kept - 1], changes[kept - 1] = moved.ravel(), change.ravel()
+            inverses[kept - 1] = 1.0 / curvature
         gain = (higher - value) / max(abs(higher), abs(value), 1.0)
         point, value, slope = point + moved, higher, ahead
         if gain <= LEAST_RELATIVE_GAIN:
@@ -103,23 +112,21 @@ def climb(objective: Objective, start: Floats, max_iterations: int) -> tuple[flo
 
 
 def _dot(first: Floats, second: Floats) -> float:
-    return float((first * second).sum())
+    return sum_of(first.ravel() * second.ravel())
 
 
-def _direction(slope: Floats, pairs: deque[tuple[Floats, Floats, float]]) -> Floats:
-    """The slope times an estimate of the inverse Hessian, by two loops over the last moves."""
-    direction = slope
-    weights = []
-    for moved, change, inverse in reversed(pairs):
-        weight = inverse * _dot(moved, direction)
-        weights.append(weight)
-        direction = direction - weight * change
-    if pairs:
-        _, change, inverse = pairs[-1]
-        direction = direction / (inverse * _dot(change, change))
-    for (moved, change, inverse), weight in zip(pairs, reversed(weights), strict=True):
-        direction = direction + (weight - inverse * _dot(change, direction)) * moved
-    return direction
+@compiled
+def _turn(direction: Floats, moves: Floats, changes: Floats, inverses: Floats, kept: int) -> None:
+    """Multiply by an estimate of the inverse Hessian, in place, by two loops over the last moves."""
+    weights = np.empty(kept)
+    for i in range(kept - 1, -1, -1):
+        weights[i] = inverses[i] * sum_of(moves[i] * direction)
+        direction -= weights[i] * changes[i]
+    if kept:
+        newest = changes[kept - 1]
+        direction /= inverses[kept - 1] * sum_of(newest * newest)
+    for i in range(kept):
+        direction += (weights[i] - inverses[i] * sum_of(changes[i] * direction)) * moves[i]
 
 
 def _line(
@@ -294,7 +301,7 @@ def best_shift(
     """The largest error over all t when t times a direction is added to one action's weights, and that t.
 
     The table is given by columns, (C, n), the residuals p - Y by rows, (n, C). A row belongs to the action
-    for t above (slope > 0) or below (slope < 0) one threshold. Cumulative sums give the error between any two
+    for t above (slope > 0) or below (slope < 0) one threshold. Running sums give the error between any two
     neighbouring thresholds.
     """
     n = len(residual)
@@ -310,13 +317,9 @@ def best_shift(
     thresholds = thresholds[order]
     if not len(thresholds):
         return -1.0, 0.0
-    entering = np.where(slopes[moving] > 0.0, 1.0, -1.0)[order, None] * residual[moving][order]
-    came_from = rivals[moving][order]
-    total = lengths(_path(residual[inside].sum(axis=0), entering))
-    for rival in range(len(weights)):
-        if rival != action:
-            start = residual[~inside & (rivals == rival)].sum(axis=0)
-            total += lengths(_path(start, -entering * (came_from == rival)[:, None]))
+    total = np.empty(len(thresholds) + 1)
+    rows, crossing = np.ascontiguousarray(residual), np.flatnonzero(moving)[order]
+    _fill_errors(rows, rivals, inside, slopes, crossing, len(weights), action, total)
     gaps = np.diff(thresholds)
     # no t separates equal thresholds
     total[1:-1][gaps <= 1e-12 * (1.0 + np.abs(thresholds[1:]))] = -1.0
@@ -324,9 +327,37 @@ def best_shift(
     return float(total[place] / n), _between(thresholds, place)
 
 
-def _path(start: Floats, steps: Floats) -> Floats:
-    """The start and what it becomes after each step."""
-    return np.cumsum(np.concatenate([start[None], steps]), axis=0)
+@compiled
+def _fill_errors(
+    residual: Floats,
+    rivals: Ints,
+    inside: Bools,
+    slopes: Floats,
+    crossing: Ints,
+    n_actions: int,
+    action: int,
+    out: Floats,
+) -> None:
+    """Fill in n times the error before the rows of `crossing` change their action, and after each of them."""
+    biases = np.zeros((n_actions, residual.shape[1]))
+    for r in range(residual.shape[0]):
+        biases[action if inside[r] else rivals[r]] += residual[r]
+    sizes = np.empty(n_actions)
+    for a in range(n_actions):
+        sizes[a] = math.sqrt(sum_of(biases[a] * biases[a]))
+    for place in range(len(out)):
+        if place:
+            r = crossing[place - 1]
+            entering = 1.0 if slopes[r] > 0.0 else -1.0
+            biases[action] += entering * residual[r]
+            biases[rivals[r]] -= entering * residual[r]
+            for a in (action, rivals[r]):
+                sizes[a] = math.sqrt(sum_of(biases[a] * biases[a]))
+        total = sizes[action]
+        for a in range(n_actions):
+            if a != action:
+                total += sizes[a]
+        out[place] = total
 
 
 def _between(thresholds: Floats, place: int) -> float:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from onlinecal.measures.decision.errors import (
+    best_shift,
     decision_calibration_error,
     decision_loss_gap,
     loss_set_gaps,
@@ -21,7 +22,7 @@ from onlinecal.measures.decision.losses import (
     residuals,
     row_losses,
 )
-from onlinecal.measures.fixed_order import BLOCK_COLUMNS
+from onlinecal.measures.fixed_order import BLOCK_COLUMNS, by_columns, sum_of
 from onlinecal.recalibration.decision.losses import classwise_losses, gaussian_losses, refrain_losses
 from tests.measures.decision.reference import population, supremum_by_brute_force, supremum_over_intervals
 
@@ -136,6 +137,29 @@ def test_the_found_supremum_is_that_of_brute_force(n, n_classes, n_actions, seed
     table, labels = draw(np.random.default_rng(seed), n, n_classes)
     found = decision_calibration_error(table, labels, n_actions, partition="hard")
     assert found == pytest.approx(supremum_by_brute_force(table, labels, n_actions), rel=1e-9)
+
+
+@pytest.mark.parametrize(("n_actions", "action"), [(2, 0), (3, 2), (5, 1)])
+def test_the_best_shift_of_one_actions_weights_has_the_largest_error_of_all_shifts(n_actions, action):
+    rng = np.random.default_rng(n_actions)
+    table, labels = draw(rng, 60, 4)
+    residual = residuals(table, labels)
+    weights, direction = rng.standard_normal((n_actions, 4)), rng.standard_normal(4)
+
+    def error_at(shift):
+        moved = weights.copy()
+        moved[action] += shift * direction
+        return error_of(Partition(moved, hard=True)(table), residual)
+
+    found, best = best_shift(by_columns(table), residual, weights, action, direction)
+    assert found == pytest.approx(error_at(best))
+    assert found >= max(map(error_at, np.linspace(-9.0, 9.0, 400))) - 1e-12
+
+
+def test_sums_have_the_bits_of_numpys():
+    rng = np.random.default_rng(0)
+    for terms in map(rng.standard_normal, range(400)):
+        assert sum_of(terms) == terms.sum()
 
 
 def test_hard_roundings_are_on_average_at_least_as_bad_as_a_soft_partition():
