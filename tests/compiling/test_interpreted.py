@@ -31,7 +31,7 @@ QUICK = (
     "binary/default", "binary/nested", "binary/paper", "binary/window", "binary/replay", "binary/one step",
     "baseline", "simplex/default", "simplex/window", "distance/fine", "measure/expected",
     "measure/lp", "measure/groups", "wrapper/auto/0", "wrapper/simplex/0", "combined/late", "column/late",
-    "table/simplex/late", "engine/lanes", "game/bias-lifter/balanced", "game/epochs/adaptive", "game/worst",
+    "table/simplex/late", "engine/lanes", "game/bias-lifter/balanced", "game/champion/adaptive", "game/worst",
 )  # fmt: skip
 """Entries of the corpus, of every face some."""
 

@@ -142,18 +142,15 @@ def play():
     ingredients.is_ours = lambda path: True
 
     @uncounted
-    def largest(values):
-        found = values[0]
-        for value in values:
-            found = max(found, value)
-        return found
+    def larger(values):
+        return max(values[0], values[1])
 
     @inlined
     def doubled(values):
-        return 2 * largest(values)
+        return 2 * larger(values)
 
     def kernel(values):
-        return doubled(values) + largest(values)
+        return doubled(values) + larger(values)
 
     with counting() as now:
         answers = [compiled(kernel)(np.array([1, 5, 3])) for again in range(2)]

@@ -27,9 +27,11 @@ from onlinecal.engine import Engine, Outcome, Query, Settled, TopicAnswers, read
 from tests.cli.stream.cluster import Cluster, kafka, place_of, stopped_after
 from tests.cli.stream.events import expected, is_sound, late, lines_of, query, stream
 from tests.commands import refused
-from tests.engine.scripts import CONFIG, script
+from tests.engine.scripts import CONFIG, KINDS, script
 
 NUMBERS = count()
+QUICKLY_LOADED = tuple(kind for kind in KINDS if kind != "words")
+"""Kinds of keys for which a process does not load scikit-learn."""
 
 
 @pytest.fixture(scope="module")
@@ -431,13 +433,19 @@ def with_early_outcomes(events, rng):
     return [one for _, one in sorted(places, key=itemgetter(0))]
 
 
-@pytest.mark.parametrize("park", [pytest.param(0, marks=pytest.mark.slow), 100_000])
-@pytest.mark.parametrize("kills", [1, pytest.param(100, marks=pytest.mark.slow)])
-def test_a_command_that_is_killed_answers_all_and_counts_once(cluster, topics, ledger, tmp_path, kills, park):
+OF_ALL_KINDS = [
+    pytest.param(kills, park, KINDS, marks=pytest.mark.slow) for kills in (1, 100) for park in (0, 100_000)
+]
+
+
+@pytest.mark.parametrize("kills, park, kinds", [(1, 100_000, QUICKLY_LOADED), *OF_ALL_KINDS])
+def test_a_command_that_is_killed_answers_all_and_counts_once(
+    cluster, topics, ledger, tmp_path, kills, park, kinds
+):
     """By id and type every answer is there, as an undisturbed engine gives it, and none is another one."""
     events, answers = topics
     config = replace(CONFIG, park=park)
-    given = script(kills, 200 + 60 * kills, 24)
+    given = script(kills, 200 + 60 * kills, 24, kinds)
     if park:
         given = with_early_outcomes(given, random.Random(kills))
     lines = [json.dumps(one).encode() for one in given]
