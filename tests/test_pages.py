@@ -124,8 +124,7 @@ def test_what_a_page_shows_is_right_to_the_last_digit():
 
 QUICK = (
     "README", "act-on-a-threshold", "adversaries", "alarms", "combine", "engine", "index", "late-labels",
-    "operate", "own-adversary", "recalibrated-classifier", "shares", "theory", "tutorials/first-stream",
-    "tutorials/paper", "windows",
+    "operate", "own-adversary", "shares", "theory", "tutorials/first-stream", "windows",
 )  # fmt: skip
 """Pages whose blocks run by default: in all they take a few seconds."""
 
