@@ -18,7 +18,7 @@ from onlinecal.simulations.cli.console import main
 from tests.copies import load_command
 from tests.engine.scripts import lines_of, script
 
-QUERIES = int(os.environ.get("ONLINECAL_QUERIES", "220"))
+QUERIES = int(os.environ.get("ONLINECAL_QUERIES", "165"))
 """As many has the ledger to be damaged; `make test-all` has more."""
 LINES = lines_of(script(11, QUERIES))
 for place in range(len(LINES) // 2, len(LINES), 50):

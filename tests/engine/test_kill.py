@@ -111,14 +111,16 @@ def test_an_engine_that_is_killed_at_random_instants(fed, seeds, kills):
             killed_at_random_instants(fed, folder, seed, kills)
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
-def test_an_engine_that_is_killed_while_outcomes_are_parked(kills):
+@pytest.mark.parametrize(
+    ("queries", "kills"), [(150, 2), *(pytest.param(300, kills, marks=pytest.mark.slow) for kills in (2, 50))]
+)
+def test_an_engine_that_is_killed_while_outcomes_are_parked(queries, kills):
     """Nothing is lost, and nothing is counted twice: what waits, and what was settled, too."""
     (events, early), _ = script_with_parked(
-        kills, 300, share=0.3, kinds=("plain", "lanes", "grid", "weather")
+        kills, queries, share=0.3, kinds=("plain", "lanes", "grid", "weather")
     )
-    assert len(early) > 50
-    with undisturbed(kills, 300, events=events) as fed, quick_folder() as folder:
+    assert len(early) > queries / 6
+    with undisturbed(kills, queries, events=events) as fed, quick_folder() as folder:
         assert read_report(fed.path).parking == ParkingCounts(5, len(early) - 5)
         killed_at_random_instants(fed, folder, kills, kills)
 

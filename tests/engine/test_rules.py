@@ -197,8 +197,11 @@ def test_every_form_answers_as_events_alone_are_answered(answers_alone, form):
 
 @pytest.mark.parametrize(
     "form",
-    # the judge judges few events anyhow
-    [pytest.param(form, marks=pytest.mark.slow) if form in (alone, few) else form for form in ALL_FORMS],
+    # the judge judges few events anyhow, and events behind others as those among them
+    [
+        form if form in (among_others, before_others) else pytest.param(form, marks=pytest.mark.slow)
+        for form in ALL_FORMS
+    ],
 )
 def test_the_judge_answers_so_whatever_the_form(monkeypatch, answers_alone, form):
     never_plain(monkeypatch)

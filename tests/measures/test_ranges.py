@@ -26,9 +26,10 @@ MIXTURES = {
 }
 
 
+@pytest.mark.parametrize("games", [100, pytest.param(250, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mixture", MIXTURES)
-def test_calibrated_forecasts_seldom_have_small_p_values(mixture):
-    p, rng, games = MIXTURES[mixture], np.random.default_rng(1), 250
+def test_calibrated_forecasts_seldom_have_small_p_values(mixture, games):
+    p, rng = MIXTURES[mixture], np.random.default_rng(1)
     p_value_of = cache(lambda y: cumulative_calibration_error(p, np.frombuffer(y, np.uint8)).p_value)
     found = np.array([p_value_of((rng.random(len(p)) < p).astype(np.uint8).tobytes()) for _ in range(games)])
     for level in (0.002, 0.01, 0.05, 0.2, 0.5):

@@ -186,7 +186,7 @@ def test_the_search_stops_where_it_is_told_to():
         least_worst(3, most_nodes=0)
 
 
-@pytest.mark.parametrize("T", [6, 7, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("T", [6, *(pytest.param(T, marks=pytest.mark.slow) for T in (7, 8))])
 def test_the_stored_forecasters_are_as_good_as_the_page_says(T):
     worst, forecaster = stored(T)
     assert worst_distance(forecaster, T) == worst
