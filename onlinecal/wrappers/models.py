@@ -7,31 +7,38 @@ checked.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 from river import base
-from river.compat import SKL2RiverClassifier
 from river.compose import Pipeline
-from sklearn.base import BaseEstimator
 
 
 def check_classifier(model: Any) -> None:
     """ValueError, saying what to do, unless the model answers with probabilities and learns online."""
     advice = "it must answer with probabilities and learn online"
-    if isinstance(model, BaseEstimator) and not isinstance(model, base.Base):
+    if is_one(model, "sklearn.base", "BaseEstimator") and not isinstance(model, base.Base):
         advice += (
             ". A classifier of scikit-learn with partial_fit and predict_proba goes into "
             "OnlineRecalibratedClassifier, or here after "
             f"river.compat.convert_sklearn_to_river({type(model).__name__}(...), classes=[...])"
         )
     last = check_model(model, "classifier", base.Classifier, "predict_proba_one", ": " + advice)
-    if isinstance(last, SKL2RiverClassifier) and [*last.classes] != np.unique(last.classes).tolist():
+    if (
+        is_one(last, "river.compat", "SKL2RiverClassifier")
+        and [*last.classes] != np.unique(last.classes).tolist()
+    ):
         raise ValueError(
             f"classifier must be converted from scikit-learn with classes in order, got {last.classes!r}: "
             "it would give to each class the probability of another one. Write "
             f"classes={np.unique(last.classes).tolist()}"
         )
+
+
+def is_one(model: Any, module: str, name: str) -> bool:
+    """Whether a model is of this class; while its module is not loaded nobody has such a model."""
+    return isinstance(model, getattr(sys.modules.get(module), name, ()))
 
 
 def check_model(model: Any, role: str, kind: Any, ask: str, advice: str = "") -> Any:

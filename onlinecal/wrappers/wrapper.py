@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from river import base, linear_model
+from river import base
 
 from onlinecal.wrappers.batches import BatchClassifier
 from onlinecal.wrappers.labels import Label
@@ -27,6 +27,9 @@ class ClassifierWrapper(base.Wrapper, BatchClassifier):
 
     @classmethod
     def _unit_test_params(cls) -> Any:
+        # only tests need it, and it takes long to load
+        from river import linear_model
+
         yield {"classifier": linear_model.LogisticRegression()}
 
     def raw_proba_one(self, x: Any) -> dict[Label, float]:
