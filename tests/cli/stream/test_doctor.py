@@ -51,7 +51,7 @@ def test_a_ledger_that_is_well_and_is_left_as_it_was(ledger):
 
 
 def test_a_ledger_in_use_tells_what_states_lack(ledger, tmp_path):
-    archive_ledger(ledger, tmp_path / "old.archive", keep=50)
+    archive_ledger(ledger, tmp_path / "old.archive", keep=20)
     with Engine(ledger) as engine:
         engine.handle_lines(b'{"type": "query", "id": "new", "key": "new"}\n')
         code, found, _ = doctor(ledger)
@@ -72,7 +72,7 @@ def test_a_ledger_in_use_tells_what_states_lack(ledger, tmp_path):
     ],
 )
 def test_what_is_wrong_is_said_with_what_to_do(ledger, tmp_path, sql, wrong, do):
-    archive_ledger(ledger, tmp_path / "old.archive", keep=50)
+    archive_ledger(ledger, tmp_path / "old.archive", keep=20)
     changed(ledger, sql, with_sums="sum" not in sql and "DROP" not in sql)
     code, found, _ = doctor(ledger)
     assert code == 1
