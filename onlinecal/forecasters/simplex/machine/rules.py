@@ -387,8 +387,21 @@ RULES = MulticlassRules(has_room, announce, certificate_rises, point, settle)
 """The rules of the simplex machine."""
 
 
-make_ready = compiled(begin)
+SHORT = 10_000
+"""On a memory of at most so many numbers the interpreter takes some milliseconds for `begin`."""
+
+compiled_begin = compiled(begin)
 """The same as `begin`, compiled."""
+
+
+def make_ready(memory: Ints) -> None:
+    """`begin`, by the interpreter on a short memory: to compile it takes a second or two."""
+    if len(memory) > SHORT:
+        compiled_begin(memory)
+        return
+    numbers = memory.tolist()
+    begin(numbers)
+    memory[:] = numbers
 
 
 @compiled
