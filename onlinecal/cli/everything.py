@@ -81,8 +81,6 @@ def warm_simplex() -> None:
     soft.observe(token, CLASS_FORECASTS[0])
     soft.learn_one({}, CLASS_FORECASTS[1])
     soft.replay(CLASS_FORECASTS[:100], CLASS_FORECASTS[:100])
-    # the memory of many classes is too long for the interpreter to begin
-    onlinecal.SimplexAlmostOneStepAhead(n_classes=100).learn_one({}, 0)
 
 
 @step("wrappers")

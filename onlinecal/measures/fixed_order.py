@@ -103,20 +103,21 @@ def lengths(rows: Floats) -> Floats:
 
 
 @compiled
-def sum_of(terms: Floats) -> float:
-    """The sum in the order in which numpy adds: in halves, and each part of them in eight sums."""
-    n = len(terms)
+def dot(first: Floats, second: Floats) -> float:
+    """The sum of products, (n,) each, as numpy adds them: in halves, and each part of them in eight sums."""
+    n = len(first)
     if n > 128:
         half = n // 2 - n // 2 % 8
-        return sum_of(terms[:half]) + sum_of(terms[half:])
+        return dot(first[:half], second[:half]) + dot(first[half:], second[half:])
     total, done = 0.0, 0
     if n >= 8:
-        t = terms[:8].copy()
-        for done in range(8, n - 7, 8):
-            for i in range(8):
-                t[i] += terms[done + i]
-        total = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]))
+        t = np.zeros(8)
+        for i in range(8):
+            t[i] = first[i] * second[i]
         done = n - n % 8
+        for i in range(8, done):
+            t[i % 8] += first[i] * second[i]
+        total = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]))
     for i in range(done, n):
-        total += terms[i]
+        total += first[i] * second[i]
     return total

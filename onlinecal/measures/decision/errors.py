@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinecal.arrays import Bools, Floats, Ints
-from onlinecal.compiling import compiled
+from onlinecal.compiling import compiled, uncounted
 from onlinecal.measures.decision.losses import (
     MOST_ROWS_IMPROVED,
     Partition,
@@ -40,11 +40,11 @@ from onlinecal.measures.fixed_order import (
     BLOCK_COLUMNS,
     add_inner,
     by_columns,
+    dot,
     fill_product,
     inner,
     product,
     soften,
-    sum_of,
 )
 from onlinecal.tables.columns import check_labelled_rows
 from onlinecal.validation import check_choice, check_count
@@ -112,7 +112,7 @@ def climb(objective: Objective, start: Floats, max_iterations: int) -> tuple[flo
 
 
 def _dot(first: Floats, second: Floats) -> float:
-    return sum_of(first.ravel() * second.ravel())
+    return dot(first.ravel(), second.ravel())
 
 
 @compiled
@@ -120,13 +120,26 @@ def _turn(direction: Floats, moves: Floats, changes: Floats, inverses: Floats, k
     """Multiply by an estimate of the inverse Hessian, in place, by two loops over the last moves."""
     weights = np.empty(kept)
     for i in range(kept - 1, -1, -1):
-        weights[i] = inverses[i] * sum_of(moves[i] * direction)
-        direction -= weights[i] * changes[i]
+        weights[i] = inverses[i] * dot(moves[i], direction)
+        _add(-weights[i], changes[i], direction)
     if kept:
-        newest = changes[kept - 1]
-        direction /= inverses[kept - 1] * sum_of(newest * newest)
+        _divide(direction, inverses[kept - 1] * dot(changes[kept - 1], changes[kept - 1]))
     for i in range(kept):
-        direction += (weights[i] - inverses[i] * sum_of(changes[i] * direction)) * moves[i]
+        _add(weights[i] - inverses[i] * dot(changes[i], direction), moves[i], direction)
+
+
+@uncounted
+def _divide(total: Floats, size: float) -> None:
+    """Divide all numbers of the total, (n,), by the same."""
+    for j in range(len(total)):
+        total[j] /= size
+
+
+@uncounted
+def _add(factor: float, terms: Floats, total: Floats) -> None:
+    """Add so many times the terms to the total, (n,) each."""
+    for j in range(len(total)):
+        total[j] += factor * terms[j]
 
 
 def _line(
@@ -341,18 +354,18 @@ def _fill_errors(
     """Fill in n times the error before the rows of `crossing` change their action, and after each of them."""
     biases = np.zeros((n_actions, residual.shape[1]))
     for r in range(residual.shape[0]):
-        biases[action if inside[r] else rivals[r]] += residual[r]
+        _add(1.0, residual[r], biases[action if inside[r] else rivals[r]])
     sizes = np.empty(n_actions)
     for a in range(n_actions):
-        sizes[a] = math.sqrt(sum_of(biases[a] * biases[a]))
+        sizes[a] = math.sqrt(dot(biases[a], biases[a]))
     for place in range(len(out)):
         if place:
             r = crossing[place - 1]
             entering = 1.0 if slopes[r] > 0.0 else -1.0
-            biases[action] += entering * residual[r]
-            biases[rivals[r]] -= entering * residual[r]
+            _add(entering, residual[r], biases[action])
+            _add(-entering, residual[r], biases[rivals[r]])
             for a in (action, rivals[r]):
-                sizes[a] = math.sqrt(sum_of(biases[a] * biases[a]))
+                sizes[a] = math.sqrt(dot(biases[a], biases[a]))
         total = sizes[action]
         for a in range(n_actions):
             if a != action:

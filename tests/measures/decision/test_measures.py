@@ -22,7 +22,7 @@ from onlinecal.measures.decision.losses import (
     residuals,
     row_losses,
 )
-from onlinecal.measures.fixed_order import BLOCK_COLUMNS, by_columns, sum_of
+from onlinecal.measures.fixed_order import BLOCK_COLUMNS, by_columns, dot
 from onlinecal.recalibration.decision.losses import classwise_losses, gaussian_losses, refrain_losses
 from tests.measures.decision.reference import population, supremum_by_brute_force, supremum_over_intervals
 
@@ -156,10 +156,11 @@ def test_the_best_shift_of_one_actions_weights_has_the_largest_error_of_all_shif
     assert found >= max(map(error_at, np.linspace(-9.0, 9.0, 400))) - 1e-12
 
 
-def test_sums_have_the_bits_of_numpys():
+def test_sums_of_products_have_the_bits_of_numpys():
     rng = np.random.default_rng(0)
-    for terms in map(rng.standard_normal, range(400)):
-        assert sum_of(terms) == terms.sum()
+    for n in range(400):
+        first, second = rng.standard_normal((2, n))
+        assert dot(first, second) == (first * second).sum()
 
 
 def test_hard_roundings_are_on_average_at_least_as_bad_as_a_soft_partition():

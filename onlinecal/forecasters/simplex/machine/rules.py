@@ -36,13 +36,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinecal.arrays import Floats, Ints
-from onlinecal.compiling import compiled, kernel_part, uncounted
+from onlinecal.compiling import Address, Entry, compiled, interpreted_first, kernel_part, uncounted
 from onlinecal.compiling.instructions import borrowed
 from onlinecal.forecasters.binary.cells import BRIM
 from onlinecal.forecasters.rules import DONE, NO_ROOM
@@ -387,21 +387,22 @@ RULES = MulticlassRules(has_room, announce, certificate_rises, point, settle)
 """The rules of the simplex machine."""
 
 
-SHORT = 10_000
-"""On a memory of at most so many numbers the interpreter takes some milliseconds for `begin`."""
+class Starting:
+    """What makes a memory ready, which is interpreted first: it is done once for a grid."""
 
-compiled_begin = compiled(begin)
-"""The same as `begin`, compiled."""
+    begin: ClassVar[Callable[[Ints], None]]
+
+
+STARTING = interpreted_first(
+    Starting,
+    Address(__name__, "STARTING"),
+    begin=Entry(begin, 1, seconds=1e-7, compiling=2.0, rows=len),
+)
 
 
 def make_ready(memory: Ints) -> None:
-    """`begin`, by the interpreter on a short memory: to compile it takes a second or two."""
-    if len(memory) > SHORT:
-        compiled_begin(memory)
-        return
-    numbers = memory.tolist()
-    begin(numbers)
-    memory[:] = numbers
+    """Index the records of a memory and find its first cell, as `begin` does."""
+    STARTING.begin(memory)
 
 
 @compiled
