@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from onlinecal.compiling.ingredients import modules_of
+from onlinecal.compiling.ingredients import modules_of, substance
 from tests import ROOT
 
 CHAIN = {
@@ -133,6 +133,20 @@ def test_after_an_edit_what_is_made_of_it_is_compiled_and_nothing_else(played, e
     *found, digest = played[edit]
     assert found == [ANSWERS.get(edit, 4.0), 1, 0]
     assert digest != played["nothing"][-1]
+
+
+def test_a_set_of_constants_has_no_order_of_its_own():
+    code = (lambda x: x in {0, 8}).__code__
+
+    def told(values):
+        consts = tuple(values if isinstance(one, frozenset) else one for one in code.co_consts)
+        # not what is remembered of code that is equal
+        return substance.__wrapped__(code.replace(co_consts=consts))
+
+    # eight places apart, so the first that came has the first place
+    one, other = frozenset([0, 8]), frozenset([8, 0])
+    assert list(one) != list(other)
+    assert told(one) == told(other) != told(frozenset([0, 9]))
 
 
 def test_a_game_of_a_sweep_is_made_of_what_plays_and_measures_it():

@@ -166,6 +166,9 @@ for case in sys.argv[1:]:
         os.environ["NUMBA_CACHE_DIR"] = numba.core.config.CACHE_DIR = os.path.join(os.getcwd(), case)
         if how == "missing":
             delattr(owner, name)
+            if place == "options":
+                # where numba has looked it up
+                delattr(numba.core.cpu._options_mixin, name)
         else:
             setattr(owner, name, Otherwise if name[0].isupper() else otherwise)
         os.write(1, f"{case}: {play()}\\n".encode())
