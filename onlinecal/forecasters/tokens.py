@@ -22,22 +22,25 @@ from onlinecal.html import Shown
 
 @dataclass(frozen=True, slots=True)
 class BinaryForecast(Shown):
-    """What a forecaster announced in one round, and the cell that the round will be charged to.
+    """A token: what a forecaster announced in one round, and the cell that the round will be charged to.
+
+    It never changes, and `float(token)` is its probability. Whether it is open the forecaster knows alone.
 
     Attributes
     ----------
     probability
         The announced probability of outcome 1.
     lower, upper
-        The ends of the reported cell: outcome 0 charges the round to `lower`, outcome 1 to `upper`.
+        The ends of the cell that it was made in, two neighbouring points of the forecaster's grid. When the
+        outcome is known the round counts at the one nearest to it: at `lower` for 0, at `upper` for 1.
     hint
-        The hint that the forecast was asked with, or None.
+        The hint that the forecast was asked with, a probability in [0, 1], or None.
     serial
         How many forecasts its forecaster had issued before.
     issuer
-        Which forecaster it belongs to; copies of a forecaster share it.
+        A random name of the forecaster that it belongs to; copies of the forecaster share it.
     cell
-        The ends' exact form, (lower end, width) in the forecaster's own units.
+        The cell again, exactly: (lower end, width) in whole numbers of the forecaster's own units.
     """
 
     probability: float
@@ -54,22 +57,27 @@ class BinaryForecast(Shown):
 
 @dataclass(frozen=True, slots=True)
 class SimplexForecast(Shown):
-    """What a forecaster announced in one round, and the cell that the round will be charged to.
+    """A token: what a forecaster announced in one round, and the cell that the round will be charged to.
+
+    It never changes, and `token[label]` is the probability of a label, KeyError if that was not known then.
+    Whether it is open the forecaster knows alone.
 
     Attributes
     ----------
     classes
-        The classes known when the forecast was issued.
+        The labels of the k classes known when the forecast was issued, in the order of the forecaster's
+        `classes`; empty if there were none.
     vector
-        The announced probability of each of them, in their order.
+        The announced probability of each of them, k floats in their order.
     hint
-        The hint that the forecast was asked with, in the order of the classes, or None.
+        The hint that the forecast was asked with, k floats in the order of the classes, or None.
     serial
         How many forecasts its forecaster had issued before.
     issuer
-        Which forecaster it belongs to; copies of a forecaster share it.
+        A random name of the forecaster that it belongs to; copies of the forecaster share it.
     cell
-        The cell's exact form, or None if no class was known.
+        The cell in the forecaster's own exact form, which only the forecaster reads; None if no class was
+        known.
     """
 
     classes: tuple[Any, ...]
@@ -81,7 +89,7 @@ class SimplexForecast(Shown):
 
     @property
     def probabilities(self) -> dict[Any, float]:
-        """The announced probabilities by class."""
+        """The announced probabilities as a new dict by label, in the order of `classes`; {} without any."""
         return dict(zip(self.classes, self.vector, strict=True))
 
     def __getitem__(self, label: Any) -> float:
@@ -142,14 +150,15 @@ class Announcing:
 
     @property
     def n_open(self) -> int:
-        """How many forecasts wait for their outcome."""
+        """How many forecasts are open: `forecast` issued them, and they are neither settled nor withdrawn."""
         return len(self._open)
 
     def withdraw(self, forecast: Any) -> None:
-        """Give up a forecast whose outcome will never be known: it is then never charged, and no round.
+        """Give up an open forecast, a token of `forecast`, whose outcome will never be known.
 
-        Raises ValueError, and changes nothing, if the forecast is of another forecaster, or was settled or
-        withdrawn before.
+        It never counts as a round, neither in certificates nor in `n_rounds`; but a guarantee that rose since
+        it was open stays so. Raises ValueError, and changes nothing, if it is no token, is of another
+        forecaster, or was settled or withdrawn before.
         """
         self._open.check(forecast)
         self._open.close(forecast)

@@ -30,51 +30,56 @@ from onlinecal.validation import check_probability, share_of
 class AlmostOneStepAhead(Announcing, GridForecaster):
     """Forecast outcomes 0 and 1, calibrated within a proven bound whatever they are: Almost-One-Step-Ahead.
 
-    The forecaster picks a cell, two neighbouring grid points, such that it may charge the round to the
-    lower one if the outcome is 0 and to the upper one if it is 1 without any point's bias growing
-    beyond a constant. It announces a point of the cell. What it announces is close to what it charges,
-    and what it charges is nearly calibrated; so its distance to calibration is small, on any outcomes.
+    Each forecast lies in a cell, between two neighbouring points of a grid on [0, 1]. Once the outcome is
+    known the round is *charged* to the point of the cell that is nearest to it: to the lower end for 0, to
+    the upper end for 1. The bias of a point is the sum of (point - outcome) over the rounds charged to it.
+    The forecaster picks cells such that no bias grows beyond a constant. So the charged points are nearly
+    calibrated, and the forecasts are close to them: their distance to calibration, which is the least sum of
+    |forecast - q| to numbers q that are perfectly calibrated, is small on any outcomes.
 
     All sums are over rounds: divide by `n_rounds` for averages.
 
     Parameters
     ----------
     horizon
-        How many rounds will be played, if known: the grid is then the one with the best promise for so many
-        rounds, the graded one from 34 on. (With hints, the sign rule or a report that is set it is uniform.)
+        How many rounds will be played, if known, at least 1: the grid is then the one with the smallest
+        guarantee for so many rounds, the graded one from 34 on. (With hints, the sign rule or a report that
+        is set it is uniform.) More rounds may be played, for a larger guarantee.
     n_cells
-        Number of cells m of a uniform grid, at least 1, instead of the one that the horizon suggests.
+        Number of cells m of a uniform grid, from 1 to 2^28, instead of the one that the horizon suggests. A
+        horizon beside it only says for how many rounds `guarantee` speaks.
     grid
-        "uniform" (needs horizon or n_cells); "graded" (needs a horizon or a window; finer in the middle,
-        cells report their ends; made for outcomes 0 and 1); "nested" (no horizon: a graded grid whose
-        cells are halved as rounds go by; with hints, the sign rule or a report that is set a uniform one);
-        "adaptive" (no horizon: tunes itself, finer where few points are in use); "auto" is
-        the better one of graded and uniform if it can be, else adaptive.
+        "uniform" (needs horizon, n_cells or window); "graded" (needs a horizon or a window; finer in the
+        middle, cells report their ends; made for outcomes 0 and 1); "nested" (no horizon needed: a graded
+        grid whose cells are halved as rounds go by; with hints, the sign rule or a report that is set a
+        uniform one); "adaptive" (no horizon needed: tunes itself, finer where few points are in use). "auto"
+        is the better one of graded and uniform if horizon, n_cells or window is given, else adaptive.
     rule
-        When a point may be charged. "balanced" keeps every bias within the slack; "sign" is the rule
-        of the paper and keeps it within 1.
+        When a point may be charged. "balanced": as long as its bias stays within the slack. "sign", the rule
+        of the paper: with 0 while its bias is not above 0, with 1 while it is not below 0; biases stay
+        within 1, and the slack is not used.
     slack
-        Bound on a point's bias under the balanced rule, at least 0.5. More slack follows hints more
+        Bound on a point's bias under the balanced rule, from 0.5 to 1000. More slack follows hints more
         closely, for a weaker guarantee. None: 0.5, which has the least guarantee; with hints=True the slack
-        that costs least skill, 1.5 on the grid that tunes itself and 1 on others. With hints on grids without
-        a horizon it then grows with late labels, to sqrt(1 + 4 D) times as much once D other forecasts were
-        open when one was issued (docs/theory.md, Theorem 15a).
+        that costs least skill, 1.5 on the adaptive grid and 1 on others. With slack None and hints=True on
+        the nested and the adaptive grid it then grows with late labels, to sqrt(1 + 4 D) times as much once
+        D other forecasts were open when one was issued (docs/theory.md, Theorem 15a).
     report
-        What to announce: "midpoint" of the cell, its "lower" or "upper" end (as in the paper), or the
-        "hint" itself, moved into the cell (the midpoint where there is none), which needs hints=True. None:
-        the midpoint, on a graded grid the end that is nearer to 0 or 1, with hints=True the hint.
+        Which point of the cell to announce: its "midpoint", its "lower" or "upper" end (as in the paper), or
+        the "hint" itself, moved into the cell (the midpoint where there is none), which needs hints=True.
+        None: the midpoint, on a graded grid the end that is nearer to 0 or 1, with hints=True the hint.
     window
-        Keep a certificate of the last so many settled rounds, too; at most 2^24. Without horizon and n_cells
-        the grid is then the fixed one that is best for windows of that length (unless `grid` asks for
-        another), which bounds every one of them beforehand: W rounds in a row, at whatever time, are within
-        about sqrt(W) of calibrated, 2 sqrt(2 W) with hints, by default. The guarantee of all rounds together
-        then grows as fast as the rounds.
+        Keep a certificate of the last so many settled rounds, too, from 1 to 2^24. Without horizon and
+        n_cells the grid is then the fixed one that is best for windows of that length (unless `grid` asks
+        for another), which bounds every one of them beforehand: W rounds in a row, at whatever time, are
+        within about sqrt(W) of calibrated, 2 sqrt(2 W) with hints, by default. The guarantee of all rounds
+        together then grows as fast as the rounds. None: there is none.
     hints
-        Whether rounds may have hints, probabilities that forecasts follow as far as calibration allows. True:
-        slack and report, where nobody sets them, are those for hints, and where one of them is not set the
-        grid that tunes itself refines more eagerly. A round without a hint then gets the valid cell nearest
-        to that of the round that was settled last, before any the cell nearest to 1/2. False: hints are
-        refused.
+        Whether `forecast` and `replay` take hints, probabilities of outcome 1 that forecasts follow as far as
+        calibration allows. True: slack and report, where they are None, are those for hints, and where one of
+        them is None the adaptive grid refines more eagerly. A round without a hint then gets the permitted
+        cell nearest to that of the round that was settled last, before any the cell nearest to 1/2. False:
+        hints are refused.
 
     Raises
     ------
@@ -130,31 +135,38 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 
     @property
     def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration of the settled rounds so far, a sum over them.
+        """A proven upper bound on the distance to calibration of the settled rounds, a sum over rounds.
 
-        Sum of |p - p~| from the forecasts to the charged points, plus the charged points' biases.
+        The distance is the least sum of |forecast - q| to numbers q that are perfectly calibrated. When a
+        round is settled it is charged to the end of its cell that is nearest to the outcome. The bound is the
+        sum over rounds of |forecast - point charged|, plus the sum over points of |bias|, the sum of (point -
+        outcome) over the rounds charged to it. It is 0.0 before the first round.
         """
         return float(certificate(self.memory))
 
     def decision_certificate(self, width: float, *, normalize: bool = False) -> float:
         """How far promised and realised costs of acting on a threshold can be apart, a sum over rounds.
 
-        The threshold may be any; it is jittered uniformly by up to `width`/2 either way. Costs are those of
-        `threshold_costs`; with normalize=True the answer is an average over rounds, as these are. Raises
-        ValueError unless 0 < width <= 1. docs/theory.md, Theorem 4c.
+        Who acts where forecast >= threshold + U, with U uniform in [-`width`/2, `width`/2], pays the
+        threshold if the outcome is then 0; who does not act pays 1 - threshold if it is 1. For any threshold
+        in [0, 1] the mean costs, as the forecasts promise them and as outcomes made them, differ over the
+        settled rounds by at most (1 + 1/width) times `certificate`, which is returned. With normalize=True it
+        is divided by the number of rounds, since the costs of `threshold_costs` are averages. It is 0.0
+        before the first round. Raises ValueError unless 0 < width <= 1. docs/theory.md, Theorem 4c.
         """
         certificate = self.certificate / (max(self.n_rounds, 1) if normalize else 1)
         return decision_bound(certificate, width)
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whichever outcomes 0 and 1 come: a sum, known beforehand.
+        """What `certificate` cannot exceed, whichever outcomes 0 and 1 come: a sum over rounds.
+
+        With a horizon and grid "auto", "uniform" or "graded" it is the bound after `horizon` rounds, or after
+        `n_rounds` once these are more; otherwise the bound after `n_rounds`, which grows with them. It allows
+        for the most forecasts that were ever open at once, also if they were withdrawn.
 
         On a graded grid the first outcome between 0 and 1 raises it, since that splits the grid's wide cells.
         For streams of such outcomes `grid="uniform"` has the smaller bound.
-        On a fixed grid with a horizon this is the bound at the horizon (or at the present round,
-        once that is later); otherwise the bound at the present round. If several forecasts have been open at
-        once, it includes what that may cost.
         """
         return self._promise(max(self.horizon or 0, self.n_rounds))
 
@@ -162,19 +174,21 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
     def window_certificate(self) -> float | None:
         """A proven upper bound on the distance to calibration of the last `window` settled rounds, a sum.
 
-        Sum of |p - p~| over these rounds, plus for each point by how much its bias differs from what it was
-        before them. With fewer rounds so far it is of all of them; None without a window.
+        It is the sum over these rounds of |forecast - point charged|, where a round is charged to the end of
+        its cell that is nearest to the outcome, plus the sum over points of |change of the bias in these
+        rounds|. With fewer rounds so far it is of all of them, 0.0 before the first. None if the forecaster
+        was made without a window.
         """
         return self._window_certificate_at(None)
 
     @property
     def window_guarantee(self) -> float | None:
-        """What the distance of any `window` consecutive rounds cannot exceed, whatever comes: a sum.
+        """What the distance to calibration of any `window` rounds in a row cannot exceed, a sum over them.
 
-        It bounds `window_certificate` too. Rounds are consecutive in the order in which they are settled. If
-        several forecasts have been open at once, or hints let points without bias accept both outcomes, it
-        includes what that may cost. None without a window, and on grids that change ("nested", "adaptive"):
-        these promise nothing of windows, though `window_certificate` holds there, too.
+        It bounds `window_certificate` too, whatever outcomes come. Rounds are in a row in the order in which
+        they are settled. It includes what hints and forecasts that were open at once may cost. None if the
+        forecaster was made without a window, and on grids that change ("nested", "adaptive"), which promise
+        nothing of windows, though `window_certificate` holds there, too.
         """
         return self._window_promise(self.window or 0)
 
@@ -183,12 +197,13 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         return None if self.window is None else self._window_promise_of(self.memory, rounds, self._late)
 
     def forecast(self, hint: float | None = None) -> BinaryForecast:
-        """Issue a forecast, a token; `observe` settles it, and until then it is open.
+        """Issue a forecast, a token that is open until `observe` settles it or `withdraw` gives it up.
 
-        Nothing is learnt; the more forecasts are open at once, the larger is the guarantee. With a hint, a
-        probability in [0, 1], a point of the valid cell nearest to it is announced. Without one it is the
-        forecast of `predict_proba_one`. Raises ValueError for any other hint, and for one to a forecaster
-        that was made without hints=True.
+        Its `probability` is that of outcome 1, and several tokens may be open. Nothing is learnt, but the
+        more are open at once, the larger the guarantee becomes. `hint` is a probability of outcome 1, in [0,
+        1]: a point of the permitted cell nearest to it is announced. With None the forecast is that of
+        `predict_proba_one`. Raises ValueError for any other hint, and for every hint if the forecaster was
+        made without hints=True.
         """
         guide = NO_HINT
         if hint is not None:
@@ -205,8 +220,9 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
     def observe(self, forecast: BinaryForecast, outcome: SupportsFloat) -> None:
         """Settle a forecast with its outcome, a number in [0, 1], False or True; each once, in any order.
 
-        The round is charged to the forecast's cell. Raises ValueError, and changes nothing, if the forecast
-        is of another forecaster or was settled or withdrawn before, or if the outcome is no number in [0, 1].
+        The round then counts in `n_rounds` and in the certificates. Raises ValueError, and changes nothing,
+        if the forecast is no token, is of another forecaster, or was settled or withdrawn before, or if the
+        outcome is no number in [0, 1].
         """
         self._open.check(forecast)
         self._settle(*forecast.cell, share_of(outcome, "outcome"), forecast.probability)
@@ -227,27 +243,32 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
     def replay(
         self, outcomes: ArrayLike, hints: ArrayLike | None = None, *, return_look_ahead: bool = False
     ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Play a whole sequence in compiled code, going on from the present state.
+        """Forecast and settle a whole sequence of rounds in compiled code, going on from the present state.
+
+        The same as a forecast and its outcome, round by round. Forecasts that are open stay so.
 
         Parameters
         ----------
         outcomes
-            Shape (T,), each 0 or 1 or boolean, or a number between: a share, a rate, a tie as 1/2.
+            Shape (T,), T at least 1, each 0 or 1 or boolean, or a number between: a share, a rate, a tie as
+            1/2.
         hints
-            Shape (T,), each in [0, 1], or None; they need hints=True.
+            Shape (T,), for each round a probability of outcome 1, in [0, 1]; they need hints=True. None: no
+            round has a hint.
         return_look_ahead
-            Also return the charged points, shape (T,): what a One-Step-Ahead on this grid would have said.
+            Also return for each round the point that it was charged to, the end of its cell that is nearest
+            to the outcome.
 
         Returns
         -------
-        The forecasts in the order of the outcomes, shape (T,); with return_look_ahead a pair of these and the
-        charged points. The rounds are settled then.
+        The forecasts in the order of the outcomes, float64 of shape (T,), each made before its outcome was
+        seen; with return_look_ahead a pair of these and the charged points, also of shape (T,).
 
         Raises
         ------
         ValueError
-            If outcomes or hints are no numbers in [0, 1] or differ in length, or hints are given without
-            hints=True. Nothing is played then.
+            If outcomes or hints are no numbers in [0, 1], are empty or differ in length, or hints are given
+            without hints=True. Nothing is played then.
         """
         forecasts, charged = self._replay(outcomes, hints, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts
@@ -256,19 +277,33 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 class OneStepAhead(GridForecaster):
     """A reference that sees the outcome before it chooses between two neighbouring forecasts: One-Step-Ahead.
 
-    It peeks, so it is no forecaster. But its answers are almost calibrated in the strict sense (expected
-    calibration error, a sum, at most c (m - 1) with m cells and the slack c, for the sign rule 3m/4), and
-    Almost-One-Step-Ahead stays close to them. Its answers are the look-ahead sequence of an
-    AlmostOneStepAhead with the same parameters that reports midpoints. (For other reports a horizon suggests
-    other grids; n_cells makes them the same.) `predict_proba_one`, which must speak before the outcome, gives
-    the midpoint of the cell.
+    It peeks, so it is no forecaster. Before each outcome it fixes a cell, between two neighbouring points of
+    a grid on [0, 1]; its answer is the point of the cell that is nearest to the outcome. The sum over points
+    of |sum of (answer - outcome)|, the expected calibration error, is at most slack (m - 1) on m cells of a
+    uniform grid without hints, under the sign rule less than 3m/4. The answers are the points that an
+    AlmostOneStepAhead with the same parameters and report="midpoint" charges, and its forecasts stay within
+    half a cell of them. `predict_proba_one`, which must speak before the outcome, gives the midpoint of the
+    cell, and `learn_one` settles a round as `answer` does.
 
     Parameters
     ----------
-    horizon, n_cells, grid, rule, slack, hints
-        As in AlmostOneStepAhead: rounds to be played if known, cells of a uniform grid, the grid's kind, when
-        a point may be charged, how large a bias may grow (0.5 by default), and whether rounds may have hints,
-        which are given in games alone.
+    horizon
+        How many rounds will be played, if known, at least 1: the grid is then the uniform one that suits
+        forecasts of so many rounds. None: the grid that tunes itself, unless `n_cells` or `grid` says more.
+    n_cells
+        Number of cells m of a uniform grid, at least 1, instead of the one that the horizon suggests.
+    grid
+        "uniform" (needs horizon or n_cells), "nested" (cells are halved as rounds go by), "adaptive" (tunes
+        itself, finer where few points are in use), or "auto": uniform with horizon or n_cells, else adaptive.
+    rule
+        When a point may be an answer. "balanced": as long as its bias, the sum of (point - outcome) over its
+        rounds, stays within the slack. "sign": to 0 while its bias is not above 0, to 1 while it is not below
+        0.
+    slack
+        Bound on a point's bias under the balanced rule, from 0.5 to 1000.
+    hints
+        Whether rounds may have hints, probabilities near which cells are chosen. Only games against
+        adversaries (`onlinecal.simulations`) give any: `answer` and `replay` take none.
 
     Raises
     ------
@@ -297,6 +332,11 @@ class OneStepAhead(GridForecaster):
         slack: float = 0.5,
         hints: bool = False,
     ) -> None:
+        if grid == "graded":
+            raise ValueError(
+                "grid must be one of auto, uniform, nested, adaptive, got 'graded', whose cells report their "
+                "ends, where a OneStepAhead reports midpoints"
+            )
         super().__init__(horizon, n_cells, grid, rule, slack, "midpoint", None, hints)
         if self.grid != "adaptive" and (self.grid != "auto" or horizon or n_cells):
             # the answers are the charged points; only the self-tuning grid trades distance for bias
@@ -309,22 +349,28 @@ class OneStepAhead(GridForecaster):
 
     @property
     def certificate(self) -> float:
-        """The expected calibration error of the answers so far, a sum: it bounds their distance."""
+        """The expected calibration error of the answers so far, a sum over rounds, 0.0 before the first.
+
+        It is the sum over points of |sum of (point - outcome) over the rounds that were answered with it|,
+        and it bounds the distance to calibration of the answers.
+        """
         return bias_part(self.memory)
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, a sum over rounds.
+        """What `certificate` cannot exceed, whatever outcomes come: a sum over rounds.
 
-        On a uniform or nested grid of m cells it is c (m - 1), with the slack c, and 3m/4 for the sign rule.
-        On the self-tuning grid it is the bound of Almost-One-Step-Ahead.
+        On a uniform grid of m cells it is slack (m - 1), with hints=True at most 1 more, and under the sign
+        rule less than 3m/4, at any time. On a nested grid it is the same for the finest grid so far. On the
+        adaptive grid it is the guarantee of an AlmostOneStepAhead after as many rounds.
         """
         return self._promise(max(self.horizon or 0, self.n_rounds))
 
     def answer(self, outcome: SupportsFloat) -> float:
-        """The charged point of the next round, whose outcome in [0, 1] is given; the round is settled.
+        """Play the next round, whose outcome is a number in [0, 1], False or True, and return the answer.
 
-        Raises ValueError, and settles nothing, if the outcome is no number in [0, 1].
+        The answer is a number in [0, 1], the point of the round's cell that is nearest to the outcome. The
+        round is settled. Raises ValueError, and settles nothing, if the outcome is no number in [0, 1].
         """
         share = share_of(outcome)
         # whole numbers are checked sooner as such
@@ -332,9 +378,10 @@ class OneStepAhead(GridForecaster):
         return float(self._replay([played], charged=True)[1][0])
 
     def replay(self, outcomes: ArrayLike) -> NDArray[np.float64]:
-        """The answers to a sequence of outcomes in [0, 1], shape (T,), going on from the present state.
+        """Play a sequence of outcomes, shape (T,) with T at least 1, each in [0, 1], and return the answers.
 
-        They have shape (T,), and the rounds are settled. Raises ValueError, and plays nothing, if an outcome
-        is no number in [0, 1].
+        They are float64 of shape (T,), in the order of the outcomes. It goes on from the present state, and
+        the rounds are settled. Raises ValueError, and plays nothing, if outcomes are empty or one is no
+        number in [0, 1].
         """
         return self._replay(outcomes, charged=True)[1]

@@ -74,20 +74,20 @@ class GridSettings(NamedTuple):
         """ValueError if the kind of grid does not go with the other settings."""
         grid = self.grid
         if grid in ("uniform", "graded") and not self._size_is_known:
-            needed = "a horizon or n_cells" if grid == "uniform" else "a horizon"
+            needed = "a horizon, n_cells or a window" if grid == "uniform" else "a horizon or a window"
             raise ValueError(
-                f"grid {grid!r} needs {needed} (or a window): without, use 'adaptive' or 'nested'"
+                f"grid {grid!r} needs {needed}, got none: give one, or use grid 'adaptive' or 'nested'"
             )
         if grid == "graded" and (self.hints or self.rule == "sign" or self.report is not None):
             raise ValueError(
-                "grid 'graded' has the balanced rule, no report and no hints, got "
-                f"rule={self.rule!r}, report={self.report!r}, hints={self.hints}: leave these out, or use "
+                "grid 'graded' needs rule='balanced', report=None and hints=False, got "
+                f"rule={self.rule!r}, report={self.report!r}, hints={self.hints}: set them so, or use "
                 "grid 'uniform'"
             )
         if grid in ("graded", "nested", "adaptive") and self.n_cells is not None:
             raise ValueError(
-                f"n_cells={self.n_cells} fixes a uniform grid; it does not go with grid {grid!r}: leave one "
-                "out"
+                f"n_cells={self.n_cells} fixes a uniform grid; it does not go with grid {grid!r}: leave out "
+                "one of the two"
             )
 
     @property

@@ -42,10 +42,10 @@ from onlinecal.validation import OUTCOMES, share_of
 
 
 class LookAhead(NamedTuple):
-    """The charged sequence, point by point, both of shape (V,).
+    """The points of a grid and their biases, two float64 arrays of shape (V,) for V points.
 
-    `points` are the points of the grid, in [0, 1] and ascending. `biases` has alpha(point) of each: the sum
-    of (point - outcome) over the rounds that were charged to it.
+    `points` are in [0, 1] and ascending. `biases` has for each point the sum of (point - outcome) over the
+    rounds that were charged to it, which is 0.0 for a point without rounds.
     """
 
     points: NDArray[np.float64]
@@ -178,9 +178,11 @@ class GridForecaster(Restored, base.Classifier):
                 self._window.suit(memory)
 
     def learn_one(self, x: Any, y: Any) -> None:
-        """Settle the round that `predict_proba_one` answers; the features x are not looked at.
+        """Settle the coming round, whose forecast is that of `predict_proba_one`, with the outcome y.
 
-        Raises ValueError, and learns nothing, when y is not 0, 1, False, True or a number between.
+        y is 0, 1, False, True or a number between. `predict_proba_one` need not have been called, and the
+        features x are not looked at. Open tokens of `forecast` stay open. Raises ValueError, and learns
+        nothing, for any other y.
         """
         try:
             outcome: float = OUTCOMES[y]
@@ -203,9 +205,10 @@ class GridForecaster(Restored, base.Classifier):
         return lower, step
 
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
-        """The forecast of the coming round, as the probabilities of False and True.
+        """The forecast of the coming round, as a dict with the probabilities of False and True.
 
-        `learn_one` settles that round. Asking again answers the same, and the features x are not looked at.
+        Asking again answers the same until a round is settled or a forecast is issued, and the features x are
+        not looked at. `learn_one` settles that round.
         """
         if self.hints:
             self._note_late(len(self._open))
@@ -318,9 +321,11 @@ class GridForecaster(Restored, base.Classifier):
 
     @property
     def look_ahead(self) -> LookAhead:
-        """The points of the grid and their biases, as of the settled rounds so far.
+        """The points of the grid, ascending, and their biases, as of the settled rounds so far.
 
-        The bias of a point is the sum of (point - outcome) over the rounds that were charged to it.
+        The bias of a point is the sum of (point - outcome) over the rounds that were charged to it, which are
+        those whose cell has it as the end nearest to the outcome. It is a new pair of arrays `points` and
+        `biases`, which later rounds do not change.
         """
         memory = self.memory
         scale = int(memory[cells.SCALE])

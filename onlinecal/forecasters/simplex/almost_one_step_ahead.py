@@ -46,10 +46,10 @@ NO_HINTS = np.empty((0, 0))
 
 
 class SimplexLookAhead(NamedTuple):
-    """The charged sequence, point by point, both of shape (V, k), with columns in the order of `classes`.
+    """Points that rounds were charged to and their biases, two float64 arrays of shape (V, k) for V points.
 
-    `points` are the points that were charged. `biases` has alpha(point) of each: the sum of (point - outcome)
-    over its rounds, an outcome being 1 for the class that came and 0 for the others.
+    Columns are in the order of the forecaster's `classes`. `points` has the points' probabilities. `biases`
+    has the sum over a point's rounds of (its probability - 1 if the class came, else 0), for each class.
     """
 
     points: NDArray[np.float64]
@@ -59,9 +59,11 @@ class SimplexLookAhead(NamedTuple):
 class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     """Forecast one of k classes, calibrated within a proven bound whatever the classes are.
 
-    Each round is announced as a point of a cell of a grid on the simplex whose k vertices are labelled with
-    the k classes, and charged to the vertex labelled with the outcome. Distances are in l1 over the classes:
-    with two classes, twice those of `AlmostOneStepAhead`.
+    A forecast gives each class a probability. It lies in a cell of a grid on the simplex of all such vectors.
+    The cell has k corners, which carry the k classes as labels; once the class is known the round is
+    *charged* to the corner with its label. A point has a bias for each class: the sum over its rounds of (the
+    point's probability - 1 if the class came, else 0). Distances are in l1, summed over the classes: with two
+    classes, twice those of `AlmostOneStepAhead`. All sums are over rounds.
 
     Parameters
     ----------
@@ -69,40 +71,38 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         k, from 1 to 1,024: the labels are 0, ..., k - 1. Without n_classes and labels, classes are
         discovered: any hashable label may come, and one never met before costs at most 2, once.
     n_cells
-        Fixes the grid, m, at least 1: probabilities are multiples of 1/m at the vertices.
+        Fixes the grid, m, from 1 to 2^20: its points have probabilities that are multiples of 1/m.
     horizon
-        Chooses the grid with the smallest guarantee for that many rounds (a power of two while classes are
-        being discovered). If the guarantee is no better than the trivial one, there is a GuaranteeWarning.
-        Without n_cells and horizon grids are nested, m = 1, 2, 4, ..., and the guarantee holds at all times.
+        How many rounds will be played, if known, at least 1: the grid is the one with the smallest guarantee
+        for so many (m is a power of two while classes are being discovered). If that guarantee is no better
+        than that of equal probabilities in every round, there is a GuaranteeWarning. Without n_cells and
+        horizon grids are nested, m = 1, 2, 4, ..., and the guarantee holds at all times.
     slack
-        How far a point's biases may go to follow a hint, at least 1 - 1/(2k - 2) (1 if classes are
-        discovered). None: labels do not depend on hints, and the guarantee is the smallest. But with
-        hints=True, unless a report is named, the slack then is 4 sqrt(1 + D), where D is the most other
-        forecasts that were open.
+        How far a point's biases may go to follow a hint, from 1 - 1/(2k - 2) (1 if classes are discovered) to
+        1000. None: hints do not change which corner carries which class, and the guarantee is the smallest.
+        But with hints=True, unless a report is named, the slack then is 4 sqrt(1 + D), where D is the most
+        other forecasts that were open when one was issued.
     labels
-        The labels, any hashables, if known in advance and not 0, ..., n_classes - 1.
+        The labels, a list of different hashables, if known in advance and not 0, ..., n_classes - 1.
     report
-        What to announce: the "barycentre" of the cell; or the "hint" itself, and if it is not in the cell the
-        point of the cell whose log loss is least if the hint is right, which needs hints=True. None: the
-        barycentre, and with hints=True the hint; with slack None grids are then finer, too.
+        Which point of the cell to announce: its "barycentre", the mean of its corners; or the "hint" itself,
+        and if that is not in the cell the point of the cell whose log loss is least if the hint is right,
+        which needs hints=True. None: the barycentre, and with hints=True the hint; with slack None grids are
+        then finer, too.
     grid
-        Without n_cells and horizon: "nested", or "adaptive", which is finer where few points are in use. It
-        has far smaller certificates, and a guarantee that is larger by 2k + 4 for k classes in all, and by
-        what classes that join later leave behind. It is nested once labels are late.
+        Without n_cells, horizon and window: "nested", or "adaptive", which is finer where few points are in
+        use. That has far smaller certificates, and a guarantee that is larger by 2k + 4 for k classes in all,
+        and by what classes that join later leave behind. It is nested once labels are late.
     window
-        Keep a certificate of the last so many settled rounds, too; at most 2^24, for known classes. Without
-        n_cells and horizon the grid is then the fixed one that is best for windows of that length, and the
-        guarantee of all rounds together grows as fast as the rounds.
+        Keep a certificate of the last so many settled rounds, too, from 1 to 2^24; it needs n_classes or
+        labels. Without n_cells and horizon the grid is then the fixed one that is best for windows of that
+        length, and the guarantee of all rounds together grows as fast as the rounds. None: there is none.
     hints
-        Whether rounds may have hints. True: slack, report and grids that nobody sets are chosen such that
-        hints lose least skill, from the first round on, for a larger guarantee. A round without a hint is
-        announced as without hints=True: as the barycentre of the current cell, which at first is near equal
-        probabilities. False: hints are refused.
-
-    Attributes
-    ----------
-    memory
-        The machine's state, one int64 array (see `machine.table`).
+        Whether `forecast` and `replay` take hints, probabilities of the classes that forecasts follow as far
+        as calibration allows. True: slack, report and grids that nobody sets are chosen such that hints lose
+        least skill, from the first round on, for a larger guarantee. A round without a hint is announced as
+        without hints=True: as the barycentre of the current cell, which at first is near equal probabilities.
+        False: hints are refused.
 
     Raises
     ------
@@ -177,7 +177,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
             named = {"n_cells": n_cells, "horizon": horizon, "window": window}
             given = ", ".join(f"{name}={value!r}" for name, value in named.items() if value is not None)
             raise ValueError(
-                f"grid 'adaptive' tunes itself: it does not go with {given}; leave one of them out"
+                f"grid 'adaptive' tunes itself: it does not go with {given}; leave out grid, or the rest"
             )
         self.n_classes, self.n_cells, self.horizon, self.window = n_classes, n_cells, horizon, window
         self.slack, self.labels, self.report, self.grid, self.hints = slack, labels, report, grid, hints
@@ -197,17 +197,20 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         return True
 
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """The forecast of the coming round, as the probability of each class known so far; {} for none.
+        """The forecast of the coming round, as a dict with the probability of each class known so far.
 
-        `learn_one` settles that round. Asking again answers the same, and the features x are not looked at.
+        It is {} while no class is known. Asking again answers the same until a round is settled or a forecast
+        is issued, and the features x are not looked at. `learn_one` settles that round.
         """
         return dict(zip(self._run.numbers, self._run.current(), strict=True))
 
     def learn_one(self, x: Any, y: Any) -> None:
-        """Settle the round that `predict_proba_one` answers; the features x are not looked at.
+        """Settle the coming round, whose forecast is that of `predict_proba_one`, with the label y that came.
 
-        y is a label, or a soft label as in `observe`. Raises ValueError, and learns nothing, if it is
-        neither.
+        y may be a soft label, probabilities over the classes with a sum within 1e-6 of 1: a dict by label
+        (missing: 0), or a list or array in the order of `classes`. A new label is taken in if classes are
+        being discovered. `predict_proba_one` need not have been called, and the features x are not looked at.
+        Raises ValueError, and learns nothing, for any other y.
         """
         run = self._run
         try:
@@ -226,13 +229,14 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         run.note_late(len(self._open))
 
     def forecast(self, hint: Mapping[Any, float] | Sequence[float] | None = None) -> SimplexForecast:
-        """Issue a forecast, a token; `observe` settles it, and until then it is open.
+        """Issue a forecast, a token that is open until `observe` settles it or `withdraw` gives it up.
 
-        Nothing is learnt; the more forecasts are open at once, the larger is the guarantee. With a hint, a
-        point of a cell near it is announced. A hint has one probability for each class (a dict by label, or a
-        sequence in the order of `classes`), with a sum within 1e-6 of 1, by which it is divided. Raises
-        ValueError for any other hint, for every hint if the forecaster was made without hints=True, and if as
-        many forecasts are open as the integers bear. While no class is known a hint must be {} or None.
+        Nothing is learnt, but the more are open at once, the larger the guarantee becomes. `hint` has one
+        probability for each class (a dict by label, missing: 0; or a sequence in the order of `classes`),
+        with a sum within 1e-6 of 1, by which it is divided: a point of a cell near it is announced. None, or
+        {} while no class is known: the round has no hint. Raises ValueError for any other hint, for every
+        hint if the forecaster was made without hints=True, and if so many forecasts are open that its
+        integers of 64 bits might overflow.
         """
         run = self._run
         empty = hint is None or (not run.numbers and hasattr(hint, "__len__") and len(hint) == 0)
@@ -241,7 +245,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         guide = NO_HINT_VECTOR if empty else hint_of(hint, run.numbers)
         if len(self._open) >= run.most_open:
             raise ValueError(
-                f"{len(self._open)} forecasts are open, as many as may be: settle some before the next"
+                f"{len(self._open)} forecasts are open, as many as may be: settle or withdraw some first"
             )
         run.note_late(len(self._open))
         cell, vector = run.announce(guide)
@@ -251,9 +255,10 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     def observe(self, forecast: SimplexForecast, outcome: Any) -> None:
         """Settle a forecast with the label of the class that came; each forecast once, in any order.
 
-        The outcome may be a soft label, a distribution over the classes: a dict by label (missing: 0), or a
-        list or array in the order of `classes`. Raises ValueError, and changes nothing, if the forecast is of
-        another forecaster or was settled or withdrawn before, or if the outcome is neither.
+        The outcome may be a soft label, probabilities over the classes with a sum within 1e-6 of 1: a dict by
+        label (missing: 0), or a list or array in the order of `classes`. A new label is taken in if classes
+        are being discovered. Raises ValueError, and changes nothing, if the forecast is no token, is of
+        another forecaster, or was settled or withdrawn before, or for any other outcome.
         """
         self._open.check(forecast)
         run = self._run
@@ -275,36 +280,42 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     def replay(
         self, outcomes: ArrayLike, hints: ArrayLike | None = None, *, return_look_ahead: bool = False
     ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Play a whole sequence in compiled code, going on from the present state.
+        """Forecast and settle a whole sequence of rounds in compiled code, going on from the present state.
+
+        The same as a forecast and its outcome, round by round. Forecasts that are open stay so.
 
         Parameters
         ----------
         outcomes
-            Shape (T,), labels of classes, some of them perhaps soft labels as in `observe`; or (T, k), all
-            of them soft, in the order of `classes`.
+            T labels, T at least 1. In a list some may be soft labels: a dict of probabilities by label
+            (missing: 0), or a list or array in the order of `classes`. Or an array (T, k), a soft label in
+            each row. Probabilities have a sum within 1e-6 of 1.
         hints
-            Shape (T, k), each row probabilities of the k classes that are known at the end, in the order of
-            `classes` (new ones as they appear); or None. They need hints=True.
+            Shape (T, k), in each row probabilities of the k classes that are known at the end, in the order
+            of `classes` (new ones behind, as they appear); they need hints=True. None: no round has a hint.
         return_look_ahead
-            Also return the charged points, shape (T, k); not with soft labels, which may have several.
+            Also return for each round the point that it was charged to, the corner of its cell that carries
+            the class that came; not with soft labels, which may have several.
 
         Returns
         -------
-        The forecasts in the order of the outcomes, shape (T, k), with columns in the order of `classes`; with
-        return_look_ahead a pair of these and the charged points. The rounds are settled then.
+        The forecasts in the order of the outcomes, float64 of shape (T, k), each made before its outcome was
+        seen, with columns in the order of `classes`. A class that was not known yet has 0. With
+        return_look_ahead a pair of these and the charged points, also of shape (T, k).
 
         Raises
         ------
         ValueError
-            For bad outcomes or hints, and for more classes or rounds than 64 bits bear. Nothing is changed
-            then.
+            For empty or bad outcomes, for bad hints or such without hints=True, and for more classes or
+            rounds than integers of 64 bits bear. Nothing is changed then.
         """
         # played on a copy: a late row may be one that the integers do not bear
         run = self._run.copied()
         played = outcomes_of(outcomes, run.numbers, run.fixed)
         if return_look_ahead and len(played.vectors):
             raise ValueError(
-                "return_look_ahead=True needs labels as outcomes: soft ones may be charged to several points"
+                "return_look_ahead=True needs labels as outcomes, since soft ones may be charged to several "
+                "points: give labels, or leave it out"
             )
         guide = NO_HINTS
         if hints is not None:
@@ -321,15 +332,18 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
     @property
     def memory(self) -> NDArray[np.int64]:
-        """The machine's state, a flat array of whole numbers; empty while no class is known.
+        """The forecaster's state, a flat int64 array in a layout of its own; empty while no class is known.
 
-        It is the array that the forecaster plays on: who writes to it breaks the forecaster.
+        It is the array that the forecaster plays on, no copy: who writes to it breaks the forecaster.
         """
         return self._run.memory
 
     @property
     def classes(self) -> list[Any]:
-        """The classes known so far, in the order of the columns of `replay`."""
+        """The labels of the classes known so far, a new list in the order of the columns of `replay`.
+
+        It is that of `labels`, or 0, ..., n_classes - 1, or the order in which classes were first met.
+        """
         return list(self._run.numbers)
 
     @property
@@ -348,49 +362,56 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
     @property
     def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration of the settled rounds so far, in l1, a sum.
+        """A proven upper bound on the distance to calibration of the settled rounds, a sum over rounds.
 
-        Sum of |p - p~|_1 from the forecasts to the charged points, plus their biases. A round that was
-        announced without any class counts 2. With soft labels the parts of a round may go different ways
-        (docs/theory-simplex.md, section 15).
+        The distance, in l1 over the classes, is the least sum of |forecast - q|_1 to vectors q that are
+        perfectly calibrated. When a round is settled it is charged to the corner of its cell that carries the
+        class that came. The bound is the sum over rounds of |forecast - point charged|_1, plus the sum over
+        points and classes of |bias|, where a bias is the sum of (probability - 1 if the class came, else 0)
+        over the point's rounds. A round that was announced without any class counts 2. With soft labels a
+        round is divided, and its parts may go to several corners (docs/theory-simplex.md, section 15). It is
+        0.0 before the first round.
         """
         return self._run.certificate
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the outcomes, if no further class appears: a sum.
+        """What `certificate` cannot exceed, whatever comes, if no further class appears: a sum over rounds.
 
-        It is that of the horizon, if there is one that is still to come, else that of the present round. It
-        includes what late labels may cost.
+        With a horizon it is the bound after `horizon` rounds, or after `n_rounds` once these are more;
+        otherwise the bound after `n_rounds`, which grows with them. It includes what outcomes may cost that
+        come while other forecasts are open.
         """
         return self._run.guarantee
 
     @property
     def window_certificate(self) -> float | None:
-        """A proven upper bound on the distance to calibration of the last `window` settled rounds.
+        """A proven upper bound on the distance to calibration of the last `window` settled rounds, a sum.
 
-        A sum over these, in l1 over the classes. Sum of |p - p~|_1 over these rounds, plus for each point by
-        how much its biases differ from what they were before them. With fewer rounds so far it is of all of
-        them; None without a window.
+        It is, in l1 over the classes, the sum over these rounds of |forecast - point charged|_1, plus the sum
+        over points and classes of |change of the bias in these rounds|. With fewer rounds so far it is of all
+        of them, 0.0 before the first. None if the forecaster was made without a window.
         """
         return self._run.window_certificate
 
     @property
     def window_guarantee(self) -> float | None:
-        """What the distance of any `window` consecutive rounds cannot exceed, whatever comes: a sum.
+        """What the distance to calibration of any `window` rounds in a row cannot exceed, a sum over them.
 
-        It bounds `window_certificate` too. Rounds are consecutive in the order in which they are settled. It
-        rises with late labels. None without a window.
+        It bounds `window_certificate` too, whatever outcomes come. Rounds are in a row in the order in which
+        they are settled. It rises when more forecasts are open at once than before. None if the forecaster
+        was made without a window.
         """
         return self._run.window_guarantee
 
     def lp_certificate(self, p: float, *, normalize: bool = False) -> float:
-        """A proven upper bound on the distance to l_p calibration, a sum over the settled rounds.
+        """A proven upper bound on the distance to l_p calibration of the settled rounds, a sum over rounds.
 
-        That is the least, over all sequences q, of the sum of |p_t - q_t|_1 plus the l_p norm of q's biases:
-        here of the look-ahead sequence. For p = 1 it is the certificate; it falls as p rises. With
-        normalize=True it is an average over the settled rounds, in which the norm is the l_p calibration
-        error. Raises ValueError unless p is at least 1 (infinity included).
+        That distance is the least, over all sequences of vectors q, of the sum of |forecast - q|_1 over
+        rounds plus the l_p norm of the biases of q: the p-th root of the sum of |bias|^p over values of q and
+        classes. The bound takes for q the points that rounds were charged to. For p = 1 it is `certificate`;
+        it falls as p rises, to infinity. With normalize=True it is divided by the number of rounds. It is 0.0
+        before the first. Raises ValueError unless p is at least 1 (infinity included).
         """
         p = check_order(p)
         if not self.n_rounds:
@@ -405,7 +426,12 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
 
     @property
     def look_ahead(self) -> SimplexLookAhead:
-        """The points charged so far and their biases, in the order of their first charge."""
+        """The points that rounds were charged to so far and their biases, in the order of their first charge.
+
+        A round is charged to the corner of its cell that carries the class that came. It is a new pair of
+        arrays `points` and `biases`, of shape (V, k) for V points and k known classes, which later rounds do
+        not change; (0, 0) while no class is known.
+        """
         memory, k = self.memory, len(self._run.numbers)
         if not len(memory):
             return SimplexLookAhead(np.empty((0, 0)), np.empty((0, 0)))

@@ -67,7 +67,7 @@ def check_labels(labels: Any, name: str) -> tuple[Any, ...]:
     """Different labels, at least one, in the order given."""
     if isinstance(labels, (str, bytes)) or not isinstance(labels, (Sequence, np.ndarray)):
         raise ValueError(f"{name} must be a list of class labels, got {shown(labels)}")
-    known = tuple(check_label(label, name) for label in labels)
+    known = tuple(check_label(label, f"{name} at place {i}") for i, label in enumerate(labels))
     if not 1 <= len(known) <= MOST_CLASSES:
         raise ValueError(f"{name} must hold 1 to {MOST_CLASSES} class labels, got {len(known)}")
     if len(set(known)) < len(known):

@@ -435,7 +435,7 @@ class SimplexRun(Restored):
         memories.check_bears(self.memory, self.changing, 1 + len(labels))
         if len(self.numbers) + len(labels) > MOST_CLASSES:
             raise ValueError(
-                f"labels must be of at most {MOST_CLASSES} classes, got {labels[-1]!r} as one more"
+                f"at most {MOST_CLASSES} classes can be known, and {labels[-1]!r} is one more: join rare ones"
             )
         if labels:
             self.check_bears_classes(len(self.numbers) + len(labels))

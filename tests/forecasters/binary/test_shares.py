@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from onlinecal import AlmostOneStepAhead
+from onlinecal import AlmostOneStepAhead, OneStepAhead
 from tests.forecasters.configurations import ANYTIME, UNIFORM, configs, fresh, sequences
 from tests.properties import examples
 
@@ -122,7 +122,7 @@ def test_the_first_share_changes_the_units_and_nothing_else(config):
         ({"rule": "fair"}, "rule must be one of"),
         ({"report": "middle"}, "report must be one of"),
         ({"slack": 0.4}, "slack must be a number from 0.5"),
-        ({"grid": "uniform"}, "needs a horizon or n_cells"),
+        ({"grid": "uniform"}, "needs a horizon, n_cells or a window, got none"),
         ({"grid": "adaptive", "n_cells": 5}, "fixes a uniform grid"),
         ({"grid": "graded", "horizon": 9, "n_cells": 5}, "n_cells=5 fixes a uniform grid"),
         *(
@@ -135,3 +135,8 @@ def test_the_first_share_changes_the_units_and_nothing_else(config):
 def test_bad_parameters_are_refused_by_name(parameters, message):
     with pytest.raises(ValueError, match=message):
         AlmostOneStepAhead(**parameters)
+
+
+def test_a_reference_of_midpoints_refuses_the_grid_whose_cells_report_their_ends():
+    with pytest.raises(ValueError, match="uniform, nested, adaptive, got 'graded', whose cells report"):
+        OneStepAhead(100, grid="graded")
