@@ -63,7 +63,7 @@ NO_ANSWERS: list[Refusal] = [
         for bad in (NAN, 1.5, -0.1, "high", None)
         for answer in (bad, {True: bad})
     ),
-    *(("update", (y, 0.5), "y_true must have the labels") for y in (2, NAN, None, "yes", [1])),
+    *(("update", (y, 0.5), "y_true must be 0, 1, False, True or") for y in (2, NAN, None, "yes", [1])),
     *(("update", (True, 0.5, weight), "w must be") for weight in (NAN, -1, INF)),
 ]
 NO_ROUNDS: list[Refusal] = [

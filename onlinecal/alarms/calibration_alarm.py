@@ -228,11 +228,12 @@ class Finding(NamedTuple):
     Attributes
     ----------
     low, high
-        It is about forecasts from low up to high, parts of [0, 1].
+        The forecasts from `low` up to `high`, a half, quarter or eighth of [0, 1] or all of it.
     direction
-        "too low", "too high", or of all forecasts "overconfident" or "underconfident".
+        "too low", if outcomes come more often than these forecasts say, or "too high". If low and high are 0
+        and 1 it may also be "overconfident", all forecasts being too near to 0 and 1, or "underconfident".
     share
-        The part of all evidence that is due to bets of this kind, from 0 to 1.
+        The part of all evidence that speaks for this, from 0 to 1.
     """
 
     low: float
@@ -250,17 +251,19 @@ class CalibrationAlarm(Restored, base.DriftDetector):
     As long as every forecast is the probability of its outcome, given all that came before, the mean number
     of rounds to a false alarm is at least 1/alpha, whatever the forecasts are and however they are chosen.
     Nothing is assumed of the time at which they go wrong, of where in [0, 1], of the direction or the size.
-    After an alarm it begins anew with the next round. A round costs O(1).
+    After an alarm it begins anew with the next round; only `e_value` and `p_value` go on. A round costs O(1).
 
     Parameters
     ----------
     alpha
-        Between 0 and 1: at most one false alarm in 1/alpha rounds, on average.
+        Above 0 and below 1: at most one false alarm in 1/alpha rounds, on average.
 
     Attributes
     ----------
+    drift_detected
+        Whether the last round raised an alarm; False before the first.
     n_rounds, n_alarms
-        Rounds taken up, and alarms among them.
+        How many rounds were taken up, and how many of them raised an alarm.
 
     Raises
     ------
@@ -269,8 +272,9 @@ class CalibrationAlarm(Restored, base.DriftDetector):
 
     Notes
     -----
-    It takes pairs. Models of river with a `drift_detector` give it one number, whether a prediction was
-    wrong, which says nothing of probabilities: docs/alarms.md shows a loop that retrains a model instead.
+    `update` takes a forecast and its outcome. Models of river give their `drift_detector` one number alone,
+    whether a prediction was wrong, which says nothing of probabilities: docs/alarms.md shows a loop that
+    retrains a model instead.
 
     A right forecast of exactly 0 or 1, or next to it, is no evidence, however often there is one; what was
     declared impossible and happens raises an alarm at once.
@@ -309,12 +313,11 @@ class CalibrationAlarm(Restored, base.DriftDetector):
         self._state = new_state()
 
     def update(self, p: float, y: SupportsFloat | None = None) -> None:
-        """Take up a forecast `p` and its outcome `y`, both in [0, 1].
+        """Take up one round: a forecast `p` of outcome 1 and its outcome `y`, both numbers in [0, 1].
 
-        `drift_detected` says whether this round raised an alarm.
-
-        Raises ValueError, and changes nothing, if either is no number in [0, 1], or if there is no outcome:
-        models of river call their detectors without one.
+        `drift_detected` then says whether this round raised an alarm. Raises ValueError, and changes nothing,
+        if either is no number in [0, 1], or if y is None, as where models of river call their detectors with
+        one number.
         """
         if y is None:
             raise ValueError(f"y must be the outcome of the forecast, got None: {NEEDS_BOTH}")
@@ -324,12 +327,12 @@ class CalibrationAlarm(Restored, base.DriftDetector):
         self._note()
 
     def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> NDArray[np.int64]:
-        """Take up rounds one after the other, each array of shape (T,), and say which raised an alarm.
+        """Take up rounds one after the other, from arrays of shape (T,), and return which raised an alarm.
 
-        Returns the numbers of these rounds, from 0 in the arrays, increasing; an empty array for none. The
-        state is the same as after as many calls of `update`. Raises ValueError, and changes nothing, for
-        numbers outside [0, 1], for lengths that differ or are 0, or if forecasts are all 0 or 1 beside
-        outcomes that are not: then the arguments look swapped.
+        The answer has the rows of these rounds, counted from 0 in the arrays, int64 and ascending; it is
+        empty if there was none. The state is the same as after T calls of `update`. Raises ValueError, and
+        changes nothing, for numbers outside [0, 1], for lengths that differ or are 0, and if all forecasts
+        are 0 or 1 while outcomes are not: then the arguments look swapped.
         """
         p, fund_shares = check_share_history(forecasts, outcomes)
         y = fund_shares.astype(np.float64)
@@ -348,30 +351,35 @@ class CalibrationAlarm(Restored, base.DriftDetector):
 
     @property
     def statistic(self) -> float:
-        """The evidence for a change since the last alarm, at least 0. At 1/alpha an alarm is raised."""
+        """The evidence for a change since the last alarm, at least 0, and 0.0 before the first round.
+
+        From 1/alpha on an alarm is raised. It stays so until the next round, which begins anew.
+        """
         return float(self._state[STATISTIC])
 
     @property
     def e_value(self) -> float:
-        """The evidence against all forecasts so far, 1 at first; alarms do not change it.
+        """The evidence against all forecasts so far, a number from 0 up, 1.0 before the first round.
 
-        If the forecasts are calibrated its mean is at most 1.
+        If the forecasts are calibrated its mean is at most 1. It may fall, too, and alarms do not change it.
         """
         return float(self._state[E_VALUE])
 
     @property
     def p_value(self) -> float:
-        """A bound on the chance that calibrated forecasts ever come to as much evidence as `e_value` has had.
+        """A bound on the chance that `e_value` ever becomes as large as it did, if forecasts are calibrated.
 
-        It is 1 at first, and never rises.
+        It is 1 over the largest `e_value` so far, at most 1.0, so it never rises. A small one speaks against
+        the forecasts, whenever one looks.
         """
         return float(min(1.0, 1.0 / self._state[LARGEST_E_VALUE]))
 
     @property
     def finding(self) -> Finding:
-        """Which forecasts seem to be wrong since the last alarm, and how: the strongest evidence there is.
+        """Which forecasts seem to be wrong since the last alarm, and how: a `Finding`, that of most evidence.
 
-        Until the round after an alarm it says what raised the alarm. Its `share` is 0 without any evidence.
+        After an alarm it says what raised it, until the next round begins anew. Without any evidence, as
+        before the first round, its `share` is 0.0 and its other fields mean nothing.
         """
         accounts = self._detectors
         meaning = MEANINGS[int(np.argmax(accounts))]
@@ -384,8 +392,8 @@ class CalibrationAlarm(Restored, base.DriftDetector):
     def change_point(self) -> int | None:
         """The round since which the forecasts of `finding` seem to be wrong; None without any evidence.
 
-        Rounds are numbered from 0, since this alarm was made. The round is the one from which on the product
-        of the strongest bet's factors is largest: a change there makes what happened most likely.
+        Rounds are counted from 0 since this alarm object was made, not since the last alarm. It is the round
+        such that a change there makes what happened since then most likely.
         """
         if not self.statistic:
             return None

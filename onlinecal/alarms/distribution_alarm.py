@@ -100,19 +100,22 @@ def interval_of(chances: Mapping[float, float], y: Any) -> tuple[float, float]:
 class DistributionAlarm(Restored, base.DriftDetector):
     """Tells when forecast distributions stop being calibrated: soon after a change, and seldom without one.
 
-    As long as the chances are those of the targets, given all that came before, the mean number of rounds to
-    a false alarm is at least 1/alpha, whatever the chances are and however they are chosen. After an alarm it
-    begins anew with the next round.
+    A forecast is a dict with the chance that the target is at most q, for some thresholds q. As long as the
+    chances are those of the targets, given all that came before, the mean number of rounds to a false alarm
+    is at least 1/alpha, whatever the chances are and however they are chosen. After an alarm it begins anew
+    with the next round.
 
     Parameters
     ----------
     alpha
-        Between 0 and 1: at most one false alarm in 1/alpha rounds, on average.
+        Above 0 and below 1: at most one false alarm in 1/alpha rounds, on average.
 
     Attributes
     ----------
+    drift_detected
+        Whether the last round raised an alarm; False before the first.
     n_rounds, n_alarms
-        Rounds taken up, and alarms among them.
+        How many rounds were taken up, and how many of them raised an alarm.
 
     Raises
     ------
@@ -148,16 +151,19 @@ class DistributionAlarm(Restored, base.DriftDetector):
         self._detectors, self._products, self._grows_since = [0.0] * N_BETS, [0.0] * N_BETS, [0] * N_BETS
 
     def update(self, chances: Mapping[float, float], y: float | None = None) -> None:
-        """Take up a forecast, a dict with the chance that y <= q for each threshold q, and the target y.
+        """Take up one round: a dict with the chance that y <= q for each threshold q, and the target y.
 
-        Thresholds increase, and chances do not decrease. `drift_detected` says if it is an alarm.
-        `CalibratedDistribution.predict_distribution_one` answers with such chances. A forecast declares a
-        target impossible between two thresholds with the same chance, below a chance of 0 and above one of 1.
-        A target there speaks against the forecasts as much as one with a tiny chance. Sums are rounded, so a
-        chance may be below the one before it, below 0 or above 1 by 1e-6, and is then moved.
+        Thresholds increase in the dict's order, and chances, in [0, 1], do not decrease: as
+        `CalibratedDistribution.predict_distribution_one` answers. `drift_detected` then says whether this
+        round raised an alarm.
 
-        Raises ValueError, and changes nothing, if the chances are no distribution, or if the target is
-        missing or no finite number.
+        Between two thresholds with the same chance, up to one with a chance of 0 and above one of 1 a
+        forecast declares a target impossible. A target there speaks against the forecasts as much as one with
+        a tiny chance. Sums are rounded, so a chance may be below the one before it, below 0 or above 1 by
+        1e-6, and is then moved.
+
+        Raises ValueError, and changes nothing, if the chances are no such dict or have no threshold, or if y
+        is None or no finite number.
         """
         if y is None:
             raise ValueError(f"y must be the target of the forecast, got None: {NEEDS_BOTH}")
@@ -177,22 +183,29 @@ class DistributionAlarm(Restored, base.DriftDetector):
 
     @property
     def statistic(self) -> float:
-        """The evidence for a change since the last alarm, at least 0. At 1/alpha an alarm is raised."""
+        """The evidence for a change since the last alarm, at least 0, and 0 before the first round.
+
+        From 1/alpha on an alarm is raised. It stays so until the next round, which begins anew.
+        """
         return sum(self._detectors)
 
     @property
     def direction(self) -> str:
-        """What seems to be wrong: the distributions are "too high", "too low", "too narrow" or "too wide".
+        """What seems to be wrong with the distributions since the last alarm.
 
-        It goes by the evidence since the last alarm; until the round after that, it says what raised it.
+        "too high" means that targets are lower than forecast, "too low" that they are higher, "too narrow"
+        that they are further out than forecast, "too wide" that they are further in. After an alarm it says
+        what raised it, until the next round begins anew. Without any evidence, where `change_point` is None,
+        it is "too high" and means nothing.
         """
         return DIRECTIONS[self._strongest]
 
     @property
     def change_point(self) -> int | None:
-        """The round since which the distributions seem to be wrong, from 0; None without any evidence.
+        """The round since which the distributions seem to be wrong; None without any evidence.
 
-        A change in that round makes what happened since then most likely, as in `CalibrationAlarm`.
+        Rounds are counted from 0 since this alarm object was made, not since the last alarm. It is the round
+        such that a change there makes what happened since then most likely.
         """
         return self._grows_since[self._strongest] if self.statistic else None
 

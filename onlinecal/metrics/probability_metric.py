@@ -16,6 +16,7 @@ import math
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 from river import metrics, stats
@@ -66,7 +67,9 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
         if not isinstance(top_label, bool):
             raise ValueError(f"top_label must be False or True, got {top_label!r}")
         if top_label and pos_val is not True:
-            raise ValueError(f"pos_val and top_label exclude each other, got pos_val={pos_val!r}")
+            raise ValueError(
+                f"pos_val and top_label exclude each other, got pos_val={pos_val!r} and True: leave out one"
+            )
         super().__init__(pos_val=pos_val)
         self.top_label = top_label
         # whether the positive label has come or been answered, and up to two labels that are not it
@@ -76,10 +79,11 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Count one round: the label that came, `y_true`, and the answer, with the weight `w`, at least 0.
 
-        `y_pred` is the probability of the positive label, or a dict of probabilities by label, in which a
-        label that is missing has the probability 0. With top_label=True it must be a dict, and an empty one
-        is not counted. `y_true` is 0, 1, False, True or a number between where `pos_val` is a boolean, and
-        else any label. Raises ValueError, and counts nothing, for any other answer, label or weight.
+        `y_pred` is the probability of the positive label, `pos_val`, or a dict of probabilities by label, in
+        which a label that is missing has the probability 0. With top_label=True it must be a dict, and an
+        empty one is not counted. `y_true` is 0, 1, False, True or a number between where `pos_val` is True or
+        False, and else any label. A round of weight w counts as w rounds. Raises ValueError, and counts
+        nothing, for any other answer, label or weight; `CalibrationDistance` takes whole weights alone.
         """
         if self._announced(y_pred):
             self._count(*self._read(y_true, y_pred), self._weight(w))
@@ -87,20 +91,22 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
                 self._meet((y_true, *(y_pred if isinstance(y_pred, Mapping) else ())))
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Take back a round that `update` counted with the same `y_true`, `y_pred` and `w`.
+        """Take back a round that `update` counted with the same `y_true`, `y_pred` and `w`, in any order.
 
         Raises ValueError, and changes nothing, for what `update` refuses, and for a round that was not
-        counted; `Brier` only sees it if more weight is taken back than it has.
+        counted. `Brier`, which keeps a mean alone, notices that only if more weight is taken back than it
+        has.
         """
         if self._announced(y_pred):
             self._uncount(*self._read(y_true, y_pred), self._weight(w))
 
     def get(self) -> float:
-        """The measure of all rounds so far, 0 before the first; the class says in which unit.
+        """The measure of all rounds counted so far, a float; 0.0 before the first.
 
-        It is an average over rounds, but for `TwoBinCalibration`, the square of one, and
-        `CalibrationDistance(normalize=False)`, a sum. Raises ValueError if the positive label never came or
-        was answered, while two others were.
+        It is an average over rounds, by their weights, but for two: that of `TwoBinCalibration` is the square
+        of an average, and that of `CalibrationDistance(normalize=False)` a sum over rounds. Metrics but
+        `Brier` work it out when asked, and keep it until the next round. Raises ValueError if the label
+        `pos_val` was named and has neither come nor been answered, while two others have.
         """
         self._check_met()
         return self._average()
@@ -125,7 +131,7 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
 
     def _weight(self, w: float) -> float:
         """A checked weight, as an int if it is whole, so that counts of whole rounds stay whole."""
-        if not 0.0 <= w < math.inf:
+        if not isinstance(w, Real) or not 0.0 <= w < math.inf:
             raise ValueError(f"w must be a finite number of at least 0, got {w!r}")
         return int(w) if w == int(w) else w
 
@@ -141,22 +147,24 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
             positive = max(labels, key=lambda label: _probability(labels[label]))
         for label in labels or () if is_boolean else ():
             if known_outcome(label) is None:
-                raise ValueError(self._strange("y_pred", label))
+                raise ValueError(self._strange("y_pred must have the labels 0, 1, False and True", label))
         p = _probability(y_pred if labels is None else labels.get(positive, 0.0))
         if not is_boolean:
             return p, int(y_true == positive)
         try:
             share = share_of(y_true)
         except ValueError:
-            raise ValueError(self._strange("y_true", y_true)) from None
+            wanted = "y_true must be 0, 1, False, True or a number between"
+            raise ValueError(self._strange(wanted, y_true)) from None
         return p, share if positive else 1.0 - share
 
-    def _strange(self, name: str, label: Any) -> str:
+    def _strange(self, wanted: str, label: Any) -> str:
+        if label is None or (isinstance(label, float) and math.isnan(label)):
+            return f"{wanted}, got {label!r}: leave out rounds whose label is missing"
         kind = type(self).__name__
         return (
-            f"{name} must have the labels 0, 1, False and True, got {label!r}: name the positive label, "
-            f"as in {kind}(pos_val={label!r}), or measure the answer's most probable label with "
-            f"{kind}(top_label=True)"
+            f"{wanted}, got {label!r}: name the positive label, as in {kind}(pos_val={label!r}), or measure "
+            f"the answer's most probable label with {kind}(top_label=True)"
         )
 
     def _meet(self, labels: Iterable[Any]) -> None:
@@ -190,7 +198,8 @@ def _probability(p: Any) -> float:
 class Brier(ProbabilityMetric):
     """Mean squared error of the probability.
 
-    `get()` is the average of (p - y)^2 over rounds; 0 before the first.
+    `get()` is the average over rounds of (p - y)^2, with the probability p and y 1 if the label came, else 0;
+    it is 0.0 before the first.
 
     Parameters
     ----------
@@ -198,8 +207,8 @@ class Brier(ProbabilityMetric):
         The label whose probability is measured; labels other than 0, 1, False and True must be named. With
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
-        True: the probability of the answer's most probable label is measured, for any number of labels;
-        `pos_val` is then left as it is.
+        True: the probability of the answer's most probable label, of equal ones the first, is measured; the
+        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
 
     Raises
     ------
@@ -306,9 +315,10 @@ class BinSums:
 
 
 class ECE(CountedMetric):
-    """Expected calibration error: the biases of level sets, as in `onlinecal.expected_calibration_error`.
+    """Expected calibration error, as `onlinecal.expected_calibration_error`: the biases of all level sets.
 
-    `get()` is the average over rounds (the sum divided by the rounds); 0 before the first.
+    A level set is all rounds with the same forecast, or with forecasts in one bin. `get()` is the sum over
+    level sets of |sum of (forecast - outcome)|, divided by the number of rounds; it is 0.0 before the first.
 
     Parameters
     ----------
@@ -320,8 +330,8 @@ class ECE(CountedMetric):
         The label whose probability is measured; labels other than 0, 1, False and True must be named. With
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
-        True: the probability of the answer's most probable label is measured, for any number of labels;
-        `pos_val` is then left as it is.
+        True: the probability of the answer's most probable label, of equal ones the first, is measured; the
+        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
 
     Raises
     ------
@@ -358,7 +368,8 @@ class ECE(CountedMetric):
 class CumulativeCalibration(CountedMetric):
     """The largest bias over any interval of forecasts, as in `onlinecal.cumulative_calibration_error`.
 
-    `get()` is the average over rounds; 0 before the first. Memory grows with the number of different
+    `get()` is the largest |sum of (forecast - outcome)| over the rounds whose forecasts lie in one interval,
+    divided by the number of all rounds; it is 0.0 before the first. Memory grows with the number of different
     forecasts.
 
     Parameters
@@ -367,8 +378,8 @@ class CumulativeCalibration(CountedMetric):
         The label whose probability is measured; labels other than 0, 1, False and True must be named. With
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
-        True: the probability of the answer's most probable label is measured, for any number of labels;
-        `pos_val` is then left as it is.
+        True: the probability of the answer's most probable label, of equal ones the first, is measured; the
+        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
 
     Raises
     ------
@@ -390,11 +401,12 @@ class CumulativeCalibration(CountedMetric):
 
 
 class TwoBinCalibration(CountedMetric):
-    """The squared biases of two bins of forecasts, averaged over the edge: `onlinecal.two_bin_error`.
+    """The squared biases of forecasts below and above an edge, as in `onlinecal.two_bin_error`.
 
-    Of independent outcomes no forecasts have a smaller mean than their true chances. `get()` is in [0, 1],
-    the square of an average over rounds; 0 before the first. Memory grows with the number of different
-    forecasts.
+    For an edge in [0, 1] the squares of both bins' sums of (forecast - outcome), divided by the number of all
+    rounds, are added up; `get()` is the mean of that over all edges, in [0, 1], in the unit of a squared
+    average; it is 0.0 before the first round. Of independent outcomes no forecasts have a smaller mean than
+    their true chances. Memory grows with the number of different forecasts.
 
     Parameters
     ----------
@@ -402,8 +414,8 @@ class TwoBinCalibration(CountedMetric):
         The label whose probability is measured; labels other than 0, 1, False and True must be named. With
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
-        True: the probability of the answer's most probable label is measured, for any number of labels;
-        `pos_val` is then left as it is.
+        True: the probability of the answer's most probable label, of equal ones the first, is measured; the
+        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
 
     Raises
     ------
@@ -434,9 +446,11 @@ class MonitoredMetric(CountedMetric):
 
     @property
     def interval(self) -> Interval:
-        """The proven lower and upper end of the measure, in the unit of `get()`; (0, 0) before any round.
+        """Proven lower and upper ends of the measure, an Interval of two floats; (0, 0) before any round.
 
-        Raises ValueError as `get` does.
+        They are in the unit of `get()`, an average over rounds or with normalize=False a sum, and `get()` is
+        the upper one. They are worked out when asked for, and kept until the next round. Raises ValueError if
+        the label `pos_val` was named and has neither come nor been answered, while two others have.
         """
         self._check_met()
         return self._measured
@@ -446,10 +460,12 @@ class MonitoredMetric(CountedMetric):
 
 
 class SmoothCalibration(MonitoredMetric):
-    """Smooth calibration error: the largest bias that a 1-Lipschitz weight of the forecast can pick up.
+    """Smooth calibration error: the largest bias that a smooth weight of the forecast can pick up.
 
-    `get()` is the average over rounds, exact while there are at most `n_bins` different forecasts, and an
-    upper bound after that (`interval` then has both ends). A round of weight w counts as w rounds.
+    `get()` is the largest average over rounds of w(p) (y - p), over weights w in [-1, 1] that change by at
+    most |p - p'| from p to p'. It is exact while there are at most `n_bins` different forecasts, and an upper
+    bound after that (`interval` then has both ends); 0.0 before the first round. A round of weight w counts
+    as w rounds.
 
     Parameters
     ----------
@@ -460,8 +476,8 @@ class SmoothCalibration(MonitoredMetric):
         The label whose probability is measured; labels other than 0, 1, False and True must be named. With
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
-        True: the probability of the answer's most probable label is measured, for any number of labels;
-        `pos_val` is then left as it is.
+        True: the probability of the answer's most probable label, of equal ones the first, is measured; the
+        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
 
     Raises
     ------
@@ -489,27 +505,27 @@ class SmoothCalibration(MonitoredMetric):
 class CalibrationDistance(MonitoredMetric):
     """Distance to calibration: how far forecasts must move, on average, to be perfectly calibrated.
 
-    `get()` is the upper end of the bracket, an average over rounds: the stream is at most that far from
-    calibrated; with normalize=False it is a sum. It is 0 before the first round. `interval` has both ends.
-    Counting a round is cheap; asking for the number takes as long as `budget` allows. A round of weight w
-    counts as w rounds, so w must be a whole number.
+    `get()` is the upper end of a bracket of it, an average over rounds: the forecasts so far are at most that
+    far from calibrated. With normalize=False it is a sum over rounds. It is 0.0 before the first round.
+    `interval` has both ends. Counting a round is cheap; asking for the number takes as long as `budget`
+    allows. A round of weight w counts as w rounds, so w must be a whole number.
 
     Parameters
     ----------
     n_bins
-        How many different forecasts are counted exactly; more are counted at multiples of 1/n_bins, and
-        the bracket is widened by how far they were moved.
+        How many different forecasts are counted exactly, at least 1; more are counted at multiples of
+        1/n_bins, and the bracket is widened by how far they were moved.
     budget
-        The effort for the bracket, above 0, as of `onlinecal.calibration_distance`; 1 takes up to three
-        seconds.
+        The effort for the bracket, a number above 0, as of `onlinecal.calibration_distance`: 1 takes up to
+        three seconds, and more effort takes longer and may bring the ends nearer to each other.
     normalize
         True: an average over rounds, as river's metrics are. False: a sum, as certificates are.
     pos_val
         The label whose probability is measured; labels other than 0, 1, False and True must be named. With
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
-        True: the probability of the answer's most probable label is measured, for any number of labels;
-        `pos_val` is then left as it is.
+        True: the probability of the answer's most probable label, of equal ones the first, is measured; the
+        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
 
     Raises
     ------

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -187,8 +188,10 @@ def test_a_label_that_is_neither_true_nor_false_is_refused_and_not_counted(kind,
     metric = kind()
     metric.update(True, 0.6)
     before = metric.get()
+    missing = label is None or label is math.nan
+    remedy = "leave out rounds whose label is missing" if missing else r"as in \w+\(pos_val="
     for y, answer in [(label, 0.3), (label, {True: 0.3})]:
-        with pytest.raises(ValueError, match=r"y_true must have the labels .* as in \w+\(pos_val="):
+        with pytest.raises(ValueError, match=f"y_true must be 0, 1, False, True or a number .* {remedy}"):
             metric.update(y, answer)
     if isinstance(label, (str, int)):
         with pytest.raises(ValueError, match=r"y_pred must have the labels .* with \w+\(top_label=True\)"):
@@ -245,7 +248,7 @@ def test_the_top_label_is_the_event_that_the_most_probable_label_comes(kind):
     [
         (
             lambda: Brier(pos_val="a", top_label=True),
-            "pos_val and top_label exclude each other, got pos_val='a'",
+            "pos_val and top_label exclude each other, got pos_val='a' and True: leave out one",
         ),
         (lambda: Brier(top_label=1), "top_label must be False or True, got 1"),
         (lambda: TOP.update("a", 0.3), r"y_pred must be a dictionary of labels for top_label=True, got 0\.3"),
@@ -255,6 +258,7 @@ def test_the_top_label_is_the_event_that_the_most_probable_label_comes(kind):
         (lambda: CalibrationDistance(budget=0), "budget must be a positive number, got 0"),
         (lambda: CalibrationDistance(budget="much"), "budget must be a positive number, got 'much'"),
         (lambda: CalibrationDistance().update(True, 0.5, 1.5), r"w must be a whole number, .* got 1\.5"),
+        *((partial(ECE().update, True, 0.5, w), f"w must be a finite .* got {w!r}") for w in (None, "2")),
     ],
 )
 def test_what_cannot_be_asked_is_refused(call, message):
