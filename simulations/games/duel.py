@@ -102,19 +102,23 @@ ROUNDS_AT_A_TIME = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class Duel:
-    """The record of a duel of T rounds.
+    """The record of a game of T rounds between a forecaster and an adversary.
 
     Attributes
     ----------
-    forecasts, outcomes, charged
-        For each round, shape (T,): the forecast, the outcome 0 or 1, and the value that the round was charged
-        to, which for most forecasters is the forecast. With k classes forecasts and charged points have the
-        shape (T, k), and outcomes are class numbers from 0.
+    forecasts
+        The forecast of each round, shape (T,), or with k classes (T, k).
+    outcomes
+        The outcome of each round, shape (T,): 0 or 1, or with k classes a class number from 0.
+    charged
+        For each round the value at which the certificate counts it, in the shape of `forecasts`. For most
+        forecasters it is the forecast itself.
     checkpoints
         The numbers of rounds after which the certificate was read, ascending up to T, shape (C,).
     certificates, guarantees
-        The certificate and the guarantee (NaN if there is none) at the checkpoints, shape (C,): upper bounds
-        on the distance to calibration, sums over the rounds so far.
+        Proven upper bounds on the distance to calibration at the checkpoints, shape (C,). They are sums over
+        all rounds that the forecaster has played, also those before this game: the certificate was worked out
+        from what came, the guarantee holds whatever comes. NaN where the forecaster has no such bound.
     """
 
     forecasts: NDArray[np.float64]
@@ -140,13 +144,16 @@ class Duel:
 
 
 class History(NamedTuple):
-    """The history that a plain adversary sees when it is asked for the outcome of round t, counted from 0.
+    """The history that `play` gives to an adversary of your own, for the outcome of round t, from 0.
+
+    Such an adversary is an object with a method next(history), which returns 0 or 1, or a class number. It
+    must not change the arrays.
 
     Attributes
     ----------
     forecasts
-        The forecasts of the rounds 0 to t, the coming one included, shape (t + 1,); with k classes
-        (t + 1, k).
+        The forecasts of the rounds 0 to t, that of the coming outcome included, shape (t + 1,); with k
+        classes (t + 1, k).
     outcomes
         The outcomes of the rounds 0 to t - 1, shape (t,).
     """
@@ -168,31 +175,33 @@ def play(
     progress: Callable[[int], None] | None = None,
     draw: str = "hidden",
 ) -> Duel:
-    """Let a forecaster play against an adversary.
+    """Let a forecaster play T rounds against an adversary, who chooses the outcomes.
 
     Parameters
     ----------
     forecaster
-        It plays on from its present state, and is changed; its window, if it has one, holds the last rounds.
-        A `SimplexAlmostOneStepAhead` stays as it is: a new run of it plays. A plain object with river's
-        `predict_proba_one` and `learn_one` plays slowly.
+        One of the library's plays on from its present state, which the game changes; if it has a window, this
+        holds the last rounds afterwards. Only a `SimplexAlmostOneStepAhead` stays as it is: a new run of it
+        plays. An object of your own with river's `predict_proba_one` and `learn_one` also plays, slowly, with
+        a UserWarning; its features are `round`, from 0, and `hint`, and it has no certificates.
     adversary
-        Its phases are played from round 0; the object itself is left as it is. It must have as many classes
-        as the forecaster. A plain object with a method `next(history)` plays slowly, see
-        `simulations.History`.
+        One of `onlinecal.adversaries` is played from round 0, and stays as it is. It must have the classes of
+        the forecaster. An object of your own with a method `next(history)`, see `simulations.History`, also
+        plays, slowly, with a UserWarning.
     rounds
         T, at least 1.
     hints
-        A hint for each round, in [0, 1], shape (T,); class probabilities of shape (T, k) with k classes; or
-        None.
+        For each round a probability that the forecaster is given before it forecasts: in [0, 1], shape (T,),
+        or class probabilities of shape (T, k) with k classes. None: there are no hints; those of a recorded
+        adversary are played only if given here, as `adversary.hints`.
     n_checkpoints
-        The certificate is recorded about this many times, at least 1, after rounds that are evenly spread on
-        a logarithmic axis.
+        The certificate, the forecaster's proven bound on the distance to calibration, is recorded about this
+        many times, at least 1, after numbers of rounds that are evenly spread on a logarithmic axis.
     progress
         A function that is called with the number of rounds played since the last call; None: nothing is told.
     draw
-        Whether the adversary sees what a randomised forecaster has drawn before it chooses the outcome
-        ("seen"), or the mean forecast and expected rises ("hidden").
+        What the adversary sees of a forecaster that draws its forecast at random, before it chooses the
+        outcome: "seen", the forecast that was drawn; "hidden", the mean of what may be drawn.
 
     Returns
     -------
@@ -204,8 +213,8 @@ def play(
     ValueError
         If rounds or n_checkpoints is no whole number of at least 1; if the adversary has fewer outcomes than
         T, or other classes than the forecaster, or gives an outcome that is no class; if the hints are not T
-        hints of the kind above, or the forecaster takes none; or if a player can neither be played compiled
-        nor as a plain object: the error says what is missing.
+        hints of the kind above, or the forecaster takes none; if `draw` is another word; or if a player is
+        neither the library's nor such an object: the error says what is missing.
 
     Examples
     --------
@@ -219,10 +228,13 @@ def play(
     n_checkpoints, rounds = check_count(n_checkpoints, "n_checkpoints"), as_whole(rounds)
     if isinstance(forecaster, SimplexAlmostOneStepAhead):
         forecaster = forecaster._new_run()
+        if not forecaster.numbers:
+            raise ValueError("forecaster must know its classes before the game: make it with n_classes=...")
     if plain_ones(forecaster, adversary):
         return play_plainly(forecaster, adversary, rounds, hints, n_checkpoints, progress, draw)
     check_rounds(rounds, adversary)
     n_classes = getattr(adversary, "n_classes", None)
+    _check_classes(forecaster, adversary.name, n_classes)
     several = n_classes is not None
     for phase in adversary.phases:
         check_outcome_of(phase, adversary.name, n_classes)
@@ -268,6 +280,15 @@ def play(
     return duel
 
 
+def _check_classes(forecaster: Any, name: str, n_classes: int | None) -> None:
+    """Refuse an adversary of other classes: a compiled loop would write beyond the forecaster's vectors."""
+    simplex = isinstance(forecaster, SimplexRun)
+    own = len(forecaster.numbers) if simplex else getattr(forecaster, "n_classes", None)
+    if own != n_classes:
+        wanted, given = (f"{k} classes" if k else "the outcomes 0 and 1" for k in (own, n_classes))
+        raise ValueError(f"adversary must have {wanted}, as the forecaster has, but {name} has {given}")
+
+
 def check_outcome_of(phase: Phase, name: str, n_classes: int | None) -> None:
     """Refuse a step whose first outcome is no whole number: compiled code would cut it off without a word."""
     forecast = 0.5 if n_classes is None else np.full(n_classes, 1.0 / n_classes)
@@ -295,7 +316,7 @@ def checked_hints(hints: Floats | None, rounds: int, n_classes: int | None) -> F
     if n_classes is None:
         guide = np.empty(0) if hints is None else check_probabilities(hints, "hints")
         if hints is not None and len(guide) != rounds:
-            raise ValueError(f"hints must be one for each of the {rounds} rounds, got {len(guide)}")
+            raise ValueError(f"hints must have one for each of the {rounds} rounds, got {len(guide)}")
         return guide
     if hints is None:
         return np.empty((0, n_classes))
@@ -436,18 +457,19 @@ def _announced(
     return _probabilities(answer, n_classes), partial(forecaster.learn_one, x)
 
 
+ANNOUNCED = "each probability that predict_proba_one announces"
+
+
 def _probability(answer: Mapping[Any, float]) -> float:
     """The probability of True; 1/2 for a classifier that has learnt nothing yet."""
     if not answer:
         return 0.5
-    return check_probability(
-        answer[True] if True in answer else 1.0 - sum(answer.values()), "what predict_proba_one announces"
-    )
+    return check_probability(answer[True] if True in answer else 1.0 - sum(answer.values()), ANNOUNCED)
 
 
 def _probabilities(answer: Mapping[Any, float], n_classes: int) -> Floats:
     """The probabilities of the classes 0 to k - 1; 1/k each for a classifier that has learnt nothing yet."""
-    vector = np.array([answer.get(c, 0.0) for c in range(n_classes)], dtype=np.float64)
+    vector = np.array([check_probability(answer.get(c, 0.0), ANNOUNCED) for c in range(n_classes)])
     return normalised(vector[None])[0] if vector.any() else np.full(n_classes, 1.0 / n_classes)
 
 
@@ -466,7 +488,7 @@ def _answer_of(adversary: Any, n_classes: int | None) -> Callable[[History], int
 
     def answer(history: History) -> int:
         outcome = adversary.next(history)
-        if outcome not in choices:
+        if isinstance(outcome, np.ndarray) or outcome not in choices:
             raise ValueError(wrong_outcome(name, n_classes, outcome, len(history.outcomes)))
         return int(outcome)
 

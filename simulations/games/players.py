@@ -320,6 +320,7 @@ class MulticlassBaseline:
     """
 
     def __init__(self, n_classes: int, prior: float = 0.0) -> None:
+        self.n_classes = n_classes
         self.memory: NDArray[np.float64] = np.array([prior, *[0.0] * (2 * n_classes)])
         self._rules = BASELINE_RULES
 

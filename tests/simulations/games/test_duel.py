@@ -306,7 +306,7 @@ def test_unknown_players_are_refused():
     )
     for spec, message in (
         ("balanced", "unknown forecaster of several classes 'balanced'"),
-        ("uniform:prior=1", "uniform has no parameter 'prior'; it takes none"),
+        ("uniform:prior=1", "uniform has no parameter 'prior'; it takes no parameters"),
         ("simplex:cells=0", r"cells must be a whole number in \[1, "),
     ):
         with pytest.raises(ValueError, match=message):

@@ -89,6 +89,16 @@ def test_both_may_be_plain_and_see_the_whole_past():
     assert [warned.filename for warned in caught] == [__file__]
 
 
+class Vector:
+    def next(self, history):
+        return np.array([1, 1])
+
+
+class Negative(Frequencies):
+    def predict_proba_one(self, x):
+        return {0: 1.0, 1: 0.5, 2: -0.5}
+
+
 class Third:
     def next(self, history):
         return 2
@@ -155,6 +165,7 @@ def test_a_negative_outcome_later_in_the_game_is_refused_and_reaches_no_forecast
 
 def test_who_cannot_play_is_told_why():
     greedy, two = adversaries.create("certificate-greedy"), adversaries.replay_sequence([0, 1]).adversary()
+    three = adversaries.create_multiclass("uniform", 3)
     for forecaster, adversary, words in (
         (
             3,
@@ -169,6 +180,24 @@ def test_who_cannot_play_is_told_why():
         (Frequencies(), greedy, "adversary must be oblivious or adaptive .* got certificate-greedy"),
         (FosterForecaster(horizon=9), Below(), "draw must be 'seen' where a plain adversary plays"),
         (Frequencies(), two, "at most the 2 that sequence has"),
+        (Negative(), three, r"each probability that predict_proba_one announces must be .* got -0.5"),
+        (
+            AlmostOneStepAhead(),
+            three,
+            "have the outcomes 0 and 1, .* but uniform has 3 classes",
+        ),
+        (
+            SimplexAlmostOneStepAhead(3),
+            adversaries.create("coin"),
+            "have 3 classes, .* coin has the out",
+        ),
+        (SimplexAlmostOneStepAhead(2), three, "have 2 classes, as the forecaster has, but uniform has 3"),
+        (SimplexAlmostOneStepAhead(), three, "know its classes before the game: make it with n_classes"),
+        (
+            Frequencies(),
+            Vector(),
+            r"Vector.next must return the outcome 0 or 1, got array.*1, 1.* in",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             simulations.play(forecaster, adversary, 9)

@@ -32,10 +32,10 @@ def test_with_one_number_of_rounds_nothing_is_fitted():
     [
         ("dmo", {}, FileNotFoundError, "no such file: dmo; did you mean"),
         ({"rounds": [10]}, {}, ValueError, "the key 'forecasters' is missing"),
-        (3, {}, ValueError, "plan must be a mapping of keys, or a TOML file, got 3"),
+        (3, {}, ValueError, "plan must be a mapping of keys, or the path .* file, got 3"),
         (PLAN, {"backend": "spark"}, ValueError, "backend must be one of loky, dask, ray, got 'spark'"),
         (PLAN, {"scheduler": "here:1"}, ValueError, "scheduler needs backend 'dask' or 'ray'"),
-        (PLAN, {"n_jobs": 0}, ValueError, "n_jobs must be a whole number of at least 1, got 0"),
+        (PLAN, {"n_jobs": 0}, ValueError, "n_jobs other than -1 must be a whole number .* 1, got 0"),
     ],
 )
 def test_what_cannot_be_is_refused(tmp_path, plan, options, error, words):
@@ -44,6 +44,9 @@ def test_what_cannot_be_is_refused(tmp_path, plan, options, error, words):
     assert not (tmp_path / "out").exists()
 
 
-def test_results_go_to_a_folder():
-    with pytest.raises(ValueError, match="out must be a folder, or None, got 5"):
+def test_results_go_to_a_folder(tmp_path):
+    with pytest.raises(ValueError, match="out must be a folder, or None to keep nothing, got 5"):
         simulations.sweep(PLAN, 5)
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"out must be a folder, or None .*, got the file .*file"):
+        simulations.sweep(PLAN, tmp_path / "file")
