@@ -73,19 +73,21 @@ LEAST_ERROR = 0.5
 
 
 class SweepTables(NamedTuple):
-    """The tables of a sweep.
+    """The tables of a sweep, data frames of polars.
 
     Attributes
     ----------
     results
-        A row for each game, in the plan's order: its players, rounds and seed, and what was measured, sums
-        over its rounds.
+        A row for each game, in the plan's order: forecaster, adversary, rounds (T) and seed, and what was
+        measured. Errors, scores and bounds are sums over the T rounds, ones counts the outcomes 1, and
+        seconds is the time that it took to play and measure.
     trajectories
-        A row for each checkpoint of a game: its players, rounds and seed, and round, certificate and
-        guarantee, sums over the rounds so far.
+        A row for each checkpoint of a game: forecaster, adversary, rounds and seed of the game; round, how
+        many rounds had been played; certificate and guarantee, sums over these rounds.
     rates
-        A row for each forecaster, adversary and measure: how fast the error grows with T, as a fitted
-        exponent with its standard error. Empty if there is one T.
+        A row for each forecaster, adversary and measure: exponent, the power of T with which the error
+        grows, fitted to the games, and its standard_error; nominal, the power that theory names, and
+        constant, the largest error / T^nominal. Empty if all games have the same T.
     """
 
     results: pl.DataFrame

@@ -35,36 +35,43 @@ def sweep(
     Parameters
     ----------
     plan
-        The keys and values that docs/sweeps.md lists, or a TOML file of them; "demo" and "arena" come with
-        the package.
+        A mapping, or the path of a TOML file of its keys; "demo" and "arena" come with the package. Lists
+        that must be there are forecasters, adversaries (both of specs, names that may have settings, such as
+        "coin:bias=0.7") and rounds (numbers T). More keys are seeds (a list, [0] if missing), budget (the
+        effort for each distance; 1.0, which is up to three seconds), checkpoints (about how many certificates
+        of a game are recorded; 200) and load (a list of Python files that register players of your own).
     out
-        The folder that keeps every finished game: the same call goes on from there after an interrupt, and
-        plays only what is missing if the plan has grown. `onlinecal plot` draws what is in it. None: nothing
-        is kept but what comes back.
+        The folder that keeps every finished game, made if it is not there: the same call goes on from there
+        after an interrupt, and plays only what is missing if the plan has grown. `onlinecal plot` draws what
+        is in it. None: nothing is kept but what comes back.
     n_jobs
         How many processes of this machine play, at least 1; -1: as many as it has cores. With 1 this process
         plays.
     backend
-        Who plays: "loky", processes of this machine, or "dask" or "ray".
+        Who plays: "loky", processes of this machine, or "dask" or "ray". The results are the same.
     scheduler
         HOST:PORT of a Dask or Ray cluster, which has its own number of workers; None: this machine. Not with
         "loky".
     progress
-        A function that is called with the numbers of finished and of all games.
+        A function that is called as progress(finished, games) with two numbers of games, at the start and
+        when one is finished; None: nothing is told.
 
     Returns
     -------
     SweepTables
-        results, trajectories and rates.
+        Three data frames of polars: results, a row for each game; trajectories, its certificates as it went
+        on; rates, how fast errors grow with T.
 
     Raises
     ------
     ValueError
         For a plan with a key or value that cannot be, by its name; for an unknown backend, or one that is not
         installed or does not answer; for n_jobs that is neither -1 nor a whole number of at least 1; for a
-        scheduler beside "loky"; for an `out` that is no path.
+        scheduler beside "loky"; for an `out` that is no path, or a file.
     FileNotFoundError
-        If there is no such file, or one that it loads is missing.
+        If the plan's file is not there, or one that it loads.
+    ConnectionError
+        If a cluster is lost. What it had finished is kept in `out`.
 
     Examples
     --------
@@ -77,14 +84,16 @@ def sweep(
     from joblib import cpu_count
 
     if not isinstance(plan, (Mapping, str, Path)):
-        raise ValueError(f"plan must be a mapping of keys, or a TOML file, got {shown(plan)}")
-    if out is not None and not isinstance(out, (str, Path)):
-        raise ValueError(f"out must be a folder, or None, got {shown(out)}")
+        raise ValueError(f"plan must be a mapping of keys, or the path of a TOML file, got {shown(plan)}")
+    if out is not None and (not isinstance(out, (str, Path)) or Path(out).is_file()):
+        what = f"the file {out}" if isinstance(out, (str, Path)) else shown(out)
+        raise ValueError(f"out must be a folder, or None to keep nothing, got {what}")
     check_choice(backend, BACKENDS, "backend")
-    jobs = cpu_count() if n_jobs == -1 else check_count(n_jobs, "n_jobs")
+    jobs = cpu_count() if n_jobs == -1 else check_count(n_jobs, "n_jobs other than -1")
     if scheduler is not None and backend == "loky":
         raise ValueError(
-            "scheduler needs backend 'dask' or 'ray', got 'loky', which knows this machine alone"
+            "scheduler needs backend 'dask' or 'ray', got 'loky', which knows this machine alone: name "
+            "another backend, or leave scheduler out"
         )
     made = make_plan(plan) if isinstance(plan, Mapping) else read_plan(find_plan(str(plan)))
     with ExitStack() as stack:
