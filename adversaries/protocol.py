@@ -82,29 +82,31 @@ POWERS: tuple[Power, ...] = ("oblivious", "adaptive", "internal", "mixed")
 
 @dataclass(frozen=True, eq=False)
 class Phase(Restored):
-    """A stretch of rounds played by one step function. It checks nothing.
+    """A stretch of rounds in which one step function chooses the outcomes. Making it checks nothing.
 
-    A driver plays the phases of an adversary one after the other. In each of them t starts again from 0,
-    while the uniform draws continue: there is one for each round of the whole game.
+    The phases of an adversary are played one after the other. In each of them the round number t starts again
+    from 0, while the uniform draws continue: there is one for each round of the whole game.
 
     Parameters
     ----------
     step
-        The step function.
+        The step function, which is called once a round and returns the outcome; `Kind` says how it is called.
     state
-        Its state before the first round of the phase: float64 array [parameters..., memory...].
+        What the step finds in its first round, and may write to: a float64 array with the step's parameters
+        in front and its memory behind them.
     rounds
         How many rounds the phase lasts; None for as long as the game goes on.
     power
         How much the step looks at: "oblivious", nothing the forecaster does; "adaptive", its forecasts;
-        "internal", rise_zero and rise_one, too.
+        "internal", also how much each outcome would raise the forecaster's certificate, which is its proven
+        bound on the distance to calibration.
     depth
-        How many rounds ahead, at least 1, the driver looks when it works out rise_zero and rise_one. With 1
-        it looks at this round alone. With more, each of them is the largest rise of the certificate that any
-        continuation of this many rounds, this one included, can reach after that first outcome.
+        How many rounds ahead, at least 1, these rises are worked out. With 1 they are those of this round
+        alone. With more, each is the largest rise that this outcome and any outcomes of the rounds after it,
+        so many rounds in all, can reach.
     hints
-        Probabilities that were forecast for recorded outcomes, shape (rounds,), or for k classes (rounds, k);
-        None for no hints.
+        Probabilities that were forecast for recorded outcomes, which a forecaster may be given before each
+        round: shape (rounds,), or for k classes (rounds, k). None: there are none.
     """
 
     step: Callable[..., int]
@@ -121,44 +123,46 @@ Build = Callable[[str, int | None], tuple[Phase, ...]]
 
 @dataclass(frozen=True)
 class Kind(CatalogueEntry):
-    """The entry of a catalogue for one kind of adversary, of two classes or of more.
+    """One kind of adversary, of two classes or of more: a catalogue's entry, of which specs make players.
 
-    `register` checks one of your own; making it checks nothing. docs/own-adversary.md has an example.
+    Making it checks nothing; `register` does. docs/own-adversary.md has an example.
 
     Parameters
     ----------
     name
-        In kebab-case, as spec strings write it.
+        In kebab-case, as specs such as "coin:bias=0.7" begin with it.
     summary
         One line that says which outcomes it plays.
     power
-        How much its step looks at: "oblivious", "adaptive", "internal", or of a kind that plays other
-        adversaries "mixed" (see `Power`).
+        How much its step looks at: "oblivious", nothing the forecaster does; "adaptive", its forecasts;
+        "internal", also rise_zero and rise_one (rises); "mixed", what the adversaries that it plays look at.
     source
         Where it comes from: a paper, or "this library".
     parameters
-        What a spec string may set. Their order is that of canonical specs, and without `initial` also that of
-        the numbers in the state.
+        What a spec may set. Specs are written in this order; without `initial` so is the state.
     step
-        The step function, called as step(state, t, forecast, rise_zero, rise_one, u). It returns the outcome,
-        0 or 1. With several classes it is called as step(state, t, forecast, rises, u), and returns the
-        number of a class. `onlinecal.adversaries.protocol` says what the arguments are. None for a kind with
-        `compose`.
+        Called once a round as step(state, t, forecast, rise_zero, rise_one, u), it returns the outcome, 0 or
+        1. It may write to `state`. t is the round, from 0; forecast the probability just announced; rise_zero
+        and rise_one how much outcome 0 or 1 would raise the forecaster's certificate, its proven bound on the
+        distance to calibration; u a uniform draw from [0, 1). With several classes it is called as
+        step(state, t, forecast, rises, u), where forecast and rises have shape (k,), and returns a class
+        number from 0 to k - 1. None for a kind with `compose`.
     initial
-        Called as initial(values, horizon), with several classes as initial(values, k, horizon). It returns
-        the state before round 0, a float64 array. `values` is a mapping: parameter values by name. The
-        horizon is None only if none was given and the kind can do without one. It raises ValueError for
-        values that do not go together. None: the state is the parameter values.
+        Called as initial(values, horizon), with several classes as initial(values, k, horizon), it returns
+        the state before round 0, a float64 array. `values` maps names of parameters to values; the horizon,
+        the number of rounds, is None if it was not given. It raises ValueError for values that do not go
+        together. None: the state is the parameter values.
     compose
-        Used in place of `step` and `initial`. It is called like `initial` with one more argument at the end,
-        and returns a tuple of phases. That argument, build(spec, rounds), returns the phases of another
-        adversary, for so many rounds or None. It raises ValueError like `initial`.
+        Used in place of `step` and `initial`, to play other adversaries. Called as `initial` is, with one
+        more argument at the end, it returns a tuple of phases. That argument, build(spec, rounds), returns
+        the phases of another adversary, made for so many rounds or None.
     needs_horizon
-        Whether the number of rounds has to be known beforehand.
+        Whether `create` must be told the number of rounds.
     horizon_unless
-        A parameter that makes the horizon unnecessary if it is given.
+        The name of a parameter that makes the horizon unnecessary if it is given; None: there is none.
     depth_parameter
-        A whole parameter that becomes the `depth` of its phase; None for depth 1.
+        The name of the parameter that is its phase's `depth`, the rounds ahead for which rises are worked
+        out; None: the depth is 1.
     """
 
     power: Power
@@ -249,17 +253,17 @@ WANTED_SEED = "a non-negative integer, a sequence of them, or a numpy.random.See
 
 
 class Adversary:
-    """A player, with its parameters, its seed and its memory.
+    """Chooses the outcomes of a game, round by round: a player with parameters, a seed and a memory.
 
-    It can be played in two ways that agree bit for bit. One is round by round, in the interpreter:
+    `create` makes one. It can be played in two ways that agree bit for bit. One is in the interpreter:
 
     >>> from onlinecal import adversaries
     >>> adversary = adversaries.create("threshold:at=0.3")
     >>> [adversary.outcome(forecast) for forecast in (0.1, 0.5, 0.2)]
     [1, 0, 1]
 
-    The other is by a driver with a compiled loop. It plays every phase of `phases` in turn, counts t from 0
-    in each, and gives the step of round s of the game the s-th draw of ``generator().random(T)``.
+    The other is `simulations.play`, a compiled loop. It plays every phase of `phases` in turn, counts t from
+    0 in each, and gives the step of the game's round s, from 0, the draw ``generator().random(T)[s]``.
 
     Parameters
     ----------
@@ -268,12 +272,20 @@ class Adversary:
     kind
         Its kind, an entry of the catalogue.
     phases
-        The phases of the game; only the last may last as long as the game goes on.
+        The phases of the game, at least one; only the last may last as long as the game goes on. Their states
+        are copied.
     seed
         An integer or a sequence of integers, none negative, or a `numpy.random.SeedSequence`. The same seed
         always gives the same outcomes.
     horizon
         The number of rounds it was made for; None if none was given.
+
+    Attributes
+    ----------
+    name, kind, seed, horizon
+        As given.
+    n_classes
+        None, since outcomes are 0 and 1.
 
     Raises
     ------
@@ -305,38 +317,49 @@ class Adversary:
 
     @property
     def phases(self) -> list[Phase]:
-        """The phases from round 0 on, with copies of their states: playing them does not change this."""
+        """A new list of the phases, from round 0 on, with copies of their states as they were then.
+
+        Whoever plays them does not change this adversary.
+        """
         return [_fresh(phase) for phase in self._initial]
 
     @property
     def power(self) -> Power:
-        """How much it looks at: "oblivious", "adaptive" or "internal"; the strongest power of its phases."""
+        """How much it looks at, the most of all its phases: "oblivious", "adaptive" or "internal".
+
+        An oblivious one looks at nothing the forecaster does, an adaptive one at forecasts, an internal one
+        also at how much each outcome would raise the forecaster's certificate.
+        """
         return max((phase.power for phase in self._initial), key=POWERS.index)
 
     @property
     def n_rounds(self) -> int:
-        """How many outcomes it has given through `outcome` since it was made or reset."""
+        """How many rounds `outcome` has played since this object was made or reset, in all phases."""
         return self._finished + self._t
 
     @property
     def rounds(self) -> int | None:
-        """How many outcomes it can give in all, a sum over its phases; None if it has no end."""
+        """How many outcomes it can give from round 0 on, a sum over its phases; None if it has no end.
+
+        Rounds that were played already are among them.
+        """
         known = [phase.rounds for phase in self._initial if phase.rounds is not None]
         return sum(known) if len(known) == len(self._initial) else None
 
     @property
     def hints(self) -> Floats | None:
-        """The hints of all its rounds in order, shape (T,), or of k classes (T, k).
+        """Probabilities that were recorded with its outcomes, for all rounds from 0 on: a new array, or None.
 
-        None unless every phase has hints.
+        The shape is (T,), of k classes (T, k). A forecaster may be given them as hints, in `simulations.play`
+        for example. None unless every phase has some.
         """
         known = [phase.hints for phase in self._initial if phase.hints is not None]
         return np.concatenate(known) if len(known) == len(self._initial) else None
 
     def generator(self) -> np.random.Generator:
-        """A new generator whose ``random()`` gives the draws of all rounds, a double each, from round 0 on.
+        """A new numpy generator whose ``random()`` gives the draw of each round, from round 0 on.
 
-        What is drawn from it does not change this object.
+        These are the same in each generator. What is drawn from one does not change this adversary.
         """
         seed = self.seed
         return np.random.default_rng(
@@ -364,7 +387,7 @@ class Adversary:
             self._t = 0
         raise ValueError(
             f"{self.name} is over: all of its {self._finished} outcomes have been played; play fewer rounds, "
-            "or make it anew"
+            "or call reset() to begin again"
         )
 
     def outcome(self, forecast: float = 0.5, rise_zero: float = 0.0, rise_one: float = 0.0) -> int:
@@ -375,8 +398,9 @@ class Adversary:
         forecast
             The probability just announced, in [0, 1]. Oblivious adversaries do not look at it.
         rise_zero, rise_one
-            How much the forecaster's certificate would rise for outcome 0 and for outcome 1, within as many
-            rounds as the phase's `depth` says. Only internal adversaries look at them.
+            How much outcome 0, and outcome 1, would raise the forecaster's certificate, its proven bound on
+            the distance to calibration: in this round, or within as many rounds as the phase's `depth` says.
+            Only internal adversaries look at them.
 
         Returns
         -------
@@ -386,29 +410,33 @@ class Adversary:
         Raises
         ------
         ValueError
-            For a forecast outside [0, 1], a rise that is not finite, or when a replayed stream is over. The
-            round is then not counted.
+            For a forecast outside [0, 1], a rise that is not finite, or when all `rounds` have been played.
+            The round is then not counted.
         """
         p = check_probability(forecast, "forecast")
         return self._play(p, check_finite(rise_zero, "rise_zero"), check_finite(rise_one, "rise_one"))
 
     def outcomes(self, T: int | None = None) -> NDArray[Any]:
-        """The first T outcomes of an oblivious adversary, from round 0 on; `outcome` goes on where it was.
+        """The first T outcomes, from round 0 on, of an oblivious adversary, which ignores forecasts.
+
+        Nothing counts as played: `outcome` goes on where it was.
 
         Parameters
         ----------
         T
-            How many, at least 1; None: the horizon, or for a replayed stream all outcomes.
+            How many, at least 1, and at most `rounds` if the adversary has an end; it may be more than the
+            horizon. None: all `rounds`, or without an end the horizon.
 
         Returns
         -------
         NDArray[np.uint8] | NDArray[np.int64]
-            Zeros and ones, or with several classes their numbers, shape (T,).
+            Zeros and ones, or with several classes their numbers from 0, shape (T,).
 
         Raises
         ------
         ValueError
-            If the adversary reacts to forecasts, or T is missing, not positive, or beyond the last outcome.
+            If the adversary is not oblivious, T is no such number, or T is None and there is neither an end
+            nor a horizon.
         """
         if self.power != "oblivious":
             raise ValueError(
@@ -437,7 +465,9 @@ FORECAST_SUM_TOLERANCE = 1e-6
 
 
 class MulticlassAdversary(Adversary):
-    """A player of k classes, with its parameters, its seed and its memory; otherwise it is as `Adversary`.
+    """Chooses the outcomes of a game of k classes: a player with parameters, a seed and a memory.
+
+    Outcomes are class numbers from 0. `create_multiclass` makes one; all else is as for `Adversary`.
 
     >>> from onlinecal import adversaries
     >>> adversary = adversaries.create_multiclass("least-likely", n_classes=3)
@@ -449,9 +479,14 @@ class MulticlassAdversary(Adversary):
     name, kind, phases, seed, horizon
         Its name, its entry of the catalogue, the phases of the game, the seed of its draws (an integer or a
         sequence of integers, none negative, or a `numpy.random.SeedSequence`), and the number of rounds it
-        was made for, or None; as for `Adversary`.
+        was made for, or None.
     n_classes
         k, from 2 to 1000.
+
+    Attributes
+    ----------
+    name, kind, n_classes, seed, horizon
+        As given.
 
     Raises
     ------
@@ -484,8 +519,8 @@ class MulticlassAdversary(Adversary):
             The class probabilities just announced, shape (k,); None: 1/k for each. Oblivious adversaries do
             not look at them.
         rises
-            How much the forecaster's certificate would rise for each outcome, shape (k,); None: 0 for each.
-            Only internal adversaries look at them.
+            How much each outcome would raise the forecaster's certificate, its proven bound on the distance
+            to calibration, shape (k,); None: 0 for each. Only internal adversaries look at them.
 
         Returns
         -------
@@ -495,8 +530,8 @@ class MulticlassAdversary(Adversary):
         Raises
         ------
         ValueError
-            For a forecast that is not a vector of k probabilities with sum 1, for rises that are not k finite
-            numbers, or when a replayed stream is over. The round is then not counted.
+            For a forecast that is not a vector of k probabilities with sum 1 (to within 1e-6), for rises that
+            are not k finite numbers, or when all `rounds` have been played. The round is then not counted.
         """
         k = self.n_classes
         announced = np.full(k, 1.0 / k) if forecast is None else _vector(forecast, k, "forecast")

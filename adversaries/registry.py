@@ -31,14 +31,17 @@ from onlinecal.adversaries.protocol import (
     Phase,
     Seed,
 )
-from onlinecal.catalogue import Catalogue
+from onlinecal.catalogue import Catalogue, Parameter
+from onlinecal.texts import shown
 from onlinecal.validation import check_count
 
 
 class Row(TypedDict):
-    """A row of `describe` about one adversary, a dict.
+    """A dict about one adversary of a catalogue, as `describe` and `describe_multiclass` return them.
 
-    `parameters` is a text that names them with their defaults; the other keys are the fields of its `Kind`.
+    Its keys are name; power, how much the adversary looks at; parameters, a text of their names and defaults
+    such as "bias=0.5", empty without any; needs_horizon, whether `create` must be told the number of rounds;
+    summary, which outcomes it plays; and source, where it comes from.
     """
 
     name: str
@@ -71,6 +74,9 @@ class KindCatalogue(Catalogue[Kind]):
             function = getattr(entry, part)
             if not callable(function) and (part != "initial" or function is not None):
                 raise ValueError(f"{entry.name}: {part} must be callable, got {function!r}")
+        given = entry.parameters
+        if not isinstance(given, (tuple, list)) or not all(isinstance(one, Parameter) for one in given):
+            raise ValueError(f"{entry.name}: parameters must be a tuple of Parameter, got {shown(given)}")
         if entry.power not in POWERS:
             raise ValueError(f"{entry.name}: power must be one of {', '.join(POWERS)}, got {entry.power!r}")
         for name in (entry.depth_parameter, entry.horizon_unless):
@@ -107,8 +113,8 @@ _TWO_CLASSES = KindCatalogue(
 def catalogue() -> dict[str, Kind]:
     """Every `Kind` of adversary of two classes, by name: the library's, then those registered.
 
-    The library's are in the order of their power, the oblivious ones first. It is a new dict: to change it
-    changes no catalogue.
+    The library's are in the order of their power, the oblivious ones first. It is a new dict: changing it
+    does not change what `create` knows.
     """
     return dict(_TWO_CLASSES.entries)
 
@@ -116,8 +122,9 @@ def catalogue() -> dict[str, Kind]:
 def describe() -> list[Row]:
     """A row for each adversary of two classes, for a table, in the order of `catalogue`.
 
-    Returns a list of dicts with the keys name, power, parameters (a text with their defaults), needs_horizon,
-    summary and source.
+    Returns a new list of dicts with the keys name, power (how much it looks at), parameters (a text of their
+    names and defaults), needs_horizon (whether `create` must be told the number of rounds), summary and
+    source.
     """
     return _TWO_CLASSES.rows()
 
@@ -125,9 +132,9 @@ def describe() -> list[Row]:
 def register(kind: Kind) -> None:
     """Add an adversary of one's own to the catalogue, so that `create`, `describe` and `catalogue` know it.
 
-    A kind replaces an earlier one if both have the same name, and steps (or `compose`) of the same module and
-    name. So a module may be reloaded and a notebook cell run twice. The names of the library's own
-    adversaries cannot be taken.
+    It has two classes, and only this process knows it. A kind replaces an earlier one of the same name if the
+    step (or `compose`) of both was defined in the same module under the same name; so a module may be
+    reloaded and a notebook cell run twice. The names of the library's own adversaries cannot be taken.
 
     Parameters
     ----------
@@ -139,9 +146,9 @@ def register(kind: Kind) -> None:
     ------
     ValueError
         If it is no `Kind`, if the name is not in kebab-case or belongs to another kind, if the power is not
-        "oblivious", "adaptive", "internal" or "mixed", if there is neither a step nor a `compose` that can be
-        called, if `initial` can neither be called nor is None, or if `depth_parameter` or `horizon_unless`
-        names no parameter.
+        "oblivious", "adaptive", "internal" or "mixed", if the parameters are no tuple of `Parameter`, if
+        there is neither a step nor a `compose` that can be called, if `initial` can neither be called nor is
+        None, or if `depth_parameter` or `horizon_unless` names no parameter.
     """
     if not isinstance(kind, Kind):
         raise ValueError(f"kind must be a Kind, got {kind!r}")
@@ -157,7 +164,8 @@ def create(spec: str, horizon: int | None = None, *, seed: Seed = 0) -> Adversar
         A name, or a name with settings: "coin", "coin:bias=0.7", "two-phase:first=coin,second=threshold". A
         setting with commas in it (a spec, a path) goes in square brackets.
     horizon
-        The number of rounds to be played, at least 1. Some adversaries cannot do without it.
+        The number of rounds to be played, at least 1. Where `describe` says needs_horizon, it has to be
+        given. Only recorded streams (file, river) end there; others play on. None: it is not known.
     seed
         An integer or a sequence of integers, none negative, or a `numpy.random.SeedSequence`. Equal specs,
         horizons and seeds make identical adversaries.
@@ -203,14 +211,18 @@ _SEVERAL_CLASSES = KindCatalogue(
 
 
 def multiclass_catalogue() -> dict[str, Kind]:
-    """Every `Kind` of adversary of several classes by name, the oblivious ones first, in a new dict."""
+    """Every `Kind` of adversary of several classes by name, the oblivious ones first.
+
+    It is a new dict: changing it does not change what `create_multiclass` knows.
+    """
     return dict(_SEVERAL_CLASSES.entries)
 
 
 def describe_multiclass() -> list[Row]:
     """A row for each adversary of several classes, for a table, in the order of `multiclass_catalogue`.
 
-    Returns a list of dicts with the keys name, power, parameters (a text with their defaults), needs_horizon,
+    Returns a new list of dicts with the keys name, power (how much it looks at), parameters (a text of their
+    names and defaults), needs_horizon (whether `create_multiclass` must be told the number of rounds),
     summary and source.
     """
     return _SEVERAL_CLASSES.rows()
@@ -228,7 +240,8 @@ def create_multiclass(
     n_classes
         k, from 2 to 1000.
     horizon
-        The number of rounds to be played, at least 1. Some adversaries cannot do without it.
+        The number of rounds to be played, at least 1. Where `describe_multiclass` says needs_horizon, it has
+        to be given. Only recorded streams (file, river) end there; others play on. None: it is not known.
     seed
         An integer or a sequence of integers, none negative, or a `numpy.random.SeedSequence`. Equal specs,
         numbers of classes, horizons and seeds make identical adversaries.
@@ -236,13 +249,15 @@ def create_multiclass(
     Returns
     -------
     MulticlassAdversary
-        It stands before its round 0. Its `name` is the spec in canonical form.
+        It stands before its round 0. Its `name` is the spec in canonical form: the settings that differ from
+        the defaults, in the catalogue's order.
 
     Raises
     ------
     ValueError
-        For an unknown name, a setting that is not allowed or does not go with the number of classes, a
-        missing or impossible horizon, or any other seed, None and generators among them.
+        For an unknown name, a setting that is not allowed or does not go with the number of classes, an
+        n_classes that is not from 2 to 1000, a missing or impossible horizon, or any other seed, None and
+        generators among them.
     FileNotFoundError
         If a spec names a file that is not there.
 

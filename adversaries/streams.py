@@ -43,6 +43,7 @@ from onlinecal.tables.columns import (
 )
 from onlinecal.tables.frames import as_array
 from onlinecal.tables.rounds import read_rounds
+from onlinecal.texts import shown
 from onlinecal.validation import check_count, check_number
 
 BINARY_TASK, SEVERAL_CLASSES_TASK = "Binary classification", "Multi-class classification"
@@ -67,23 +68,26 @@ REPLAY = Kind("replay", "the outcomes of a recorded stream, in order", "obliviou
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """A recorded stream of T rounds. The functions `replay_...` check what they make one of; this does not.
+    """The recorded outcomes of T rounds. The functions `replay_...` make one of checked data.
+
+    Making one yourself checks nothing. `len(stream)` is T.
 
     Parameters
     ----------
     name
         The origin of the stream, for tables and plots.
     outcomes
-        Zeros and ones, uint8, shape (T,); with several classes their numbers, int64.
+        Zeros and ones, uint8, shape (T,); with several classes their numbers from 0, int64.
     hints
-        Probabilities that were forecast for these outcomes, float64, shape (T,), or for k classes (T, k),
-        with sum 1 in each row; None if there are none.
+        Probabilities that were forecast for these outcomes, which a forecaster may be given before each
+        round: float64, shape (T,), or for k classes (T, k) with sum 1 in each row. None: there are none.
     times
-        The times of the rounds, as the file has them, shape (T,); None if not asked for.
+        The times of the rounds, as the file has them, shape (T,); None if not asked for. No game looks at
+        them.
     n_classes
         k, more than the largest class number; None for outcomes 0 and 1.
     classes
-        The names of the classes, in the order of their numbers.
+        The names of the classes, in the order of their numbers; empty for outcomes 0 and 1.
     """
 
     name: str
@@ -97,16 +101,21 @@ class Stream:
         return len(self.outcomes)
 
     def phase(self, rounds: int | None = None) -> Phase:
-        """An oblivious `Phase` of the first `rounds` outcomes, with their hints; None: of all."""
+        """A new `Phase` that plays the first `rounds` outcomes, with their hints; None, or more than T: all.
+
+        Raises ValueError unless `rounds` is None or a whole number from 1 on.
+        """
+        rounds = None if rounds is None else check_count(rounds, "rounds")
         step = replay_step if self.n_classes is None else replay_label_step
         state = self.outcomes[:rounds].astype(np.float64)
         hints = None if self.hints is None else self.hints[:rounds]
         return Phase(step, state, len(state), "oblivious", hints=hints)
 
     def adversary(self) -> Any:
-        """An oblivious `Adversary`, or `MulticlassAdversary`, that plays these outcomes once.
+        """A new `Adversary`, or with several classes a `MulticlassAdversary`, that plays these outcomes once.
 
-        It is over after them, and the hints are its `hints`.
+        It looks at no forecast, raises ValueError when it is asked for more than T outcomes, and has the
+        hints as its `hints`.
         """
         if self.n_classes is None:
             return Adversary(self.name, REPLAY, [self.phase()], horizon=len(self))
@@ -114,14 +123,14 @@ class Stream:
 
 
 def replay_sequence(outcomes: ArrayLike, *, hints: ArrayLike | None = None, name: str = "sequence") -> Stream:
-    """A stream from outcomes in memory.
+    """A stream of two classes from outcomes in memory.
 
     Parameters
     ----------
     outcomes
         Zeros and ones or booleans, shape (T,), T >= 1.
     hints
-        Probabilities in [0, 1], shape (T,), or None.
+        Probabilities that were forecast for the outcomes, in [0, 1], shape (T,); None for no hints.
     name
         The stream's name.
 
@@ -152,13 +161,14 @@ def replay_file(
     time: str | None = None,
     sort: str | None = None,
 ) -> Stream:
-    """A stream from a CSV (.csv, .tsv), JSON Lines (.jsonl, .ndjson), Parquet (.parquet, .pq) or NPZ file.
+    """A stream of two classes from a file: CSV, JSON Lines, Parquet or numpy's NPZ.
 
     Parameters
     ----------
     path
-        The file; its extension says how to read it, and may be followed by .gz; "-" is standard input. A CSV
-        starts with a header; its fields are separated by commas, semicolons, tabs or bars.
+        The file; its extension says how to read it: .csv or .tsv, .jsonl or .ndjson, both also with .gz
+        behind it, .parquet or .pq, or .npz. "-" is standard input. A CSV starts with a header; its fields are
+        separated by commas, semicolons, tabs or bars. The columns of an NPZ are its arrays.
     outcome
         The column of outcomes: 0 and 1, or booleans (as texts also true/false, yes/no, in any case).
     forecast
@@ -172,7 +182,7 @@ def replay_file(
     Returns
     -------
     Stream
-        It has the name of the file.
+        Its `name` is that of the file, with the extension.
 
     Raises
     ------
@@ -181,8 +191,8 @@ def replay_file(
     ValueError
         For an unknown extension, a file that cannot be read as its extension says, a missing column (the
         columns are listed), no rounds at all, an outcome that is neither 0/1 nor boolean, a forecast that is
-        missing or outside [0, 1], or a missing value in the column to sort by. The rows of the file are
-        counted from 0, without the header.
+        missing or outside [0, 1], or a missing value in the column to sort by. The error counts the rows of
+        the file from 0, without the header.
     """
     forecasts, more = ([] if name is None else [name] for name in (forecast, time))
     rounds = read_rounds(path, outcome, forecasts, sort=sort, more=more)
@@ -191,7 +201,7 @@ def replay_file(
 
 
 def replay_river(name: str) -> Stream:
-    """The labels of a binary dataset that comes with river, in its order (no download).
+    """A stream of the labels of a binary dataset that comes with river, in its order (no download).
 
     Parameters
     ----------
@@ -201,7 +211,8 @@ def replay_river(name: str) -> Stream:
     Returns
     -------
     Stream
-        It has no hints, since the datasets hold features and labels only.
+        Of outcomes 0 and 1, called "river:NAME". It has no hints, since the datasets hold features and labels
+        only.
 
     Raises
     ------
@@ -222,10 +233,10 @@ def river_dataset(name: str, *tasks: str) -> Any:
 
 
 def river_datasets(*tasks: str) -> dict[str, Any]:
-    """The datasets that come with river for these `tasks`, by the names of their classes.
+    """The datasets that come with river for any of these `tasks`: a new dict from class names to objects.
 
-    `tasks` are river's own words, "Binary classification" for example; a dataset is an object of its class,
-    made anew. Other words find nothing. No dataset that has to be downloaded is among them.
+    `tasks` are river's own words: "Binary classification", "Multi-class classification", "Regression". Other
+    words, or none, find nothing. No dataset that has to be downloaded is among them.
     """
     from river import datasets
     from river.datasets.base import FileDataset, RemoteDataset
@@ -241,17 +252,19 @@ def river_datasets(*tasks: str) -> dict[str, Any]:
 def replay_labels(
     labels: ArrayLike, *, n_classes: int | None = None, hints: ArrayLike | None = None, name: str = "labels"
 ) -> Stream:
-    """A stream from class numbers in memory.
+    """A stream of several classes from class numbers in memory.
 
     Parameters
     ----------
     labels
         Class numbers from 0 on, shape (T,), T >= 1.
     n_classes
-        k; None: as many as the hints have, or one more than the largest label, at least 2.
+        k, at least 2. None: as many as the hints have columns, or without hints one more than the largest
+        label, at least 2.
     hints
-        Class probabilities, shape (T, k). Rows with a sum that differs from 1 by at most 1e-3, which rounding
-        to float16 or float32 causes, are divided by their sum. None for no hints.
+        Class probabilities that were forecast for the labels, shape (T, k). Rows with a sum that differs from
+        1 by at most 1e-3, which rounding to float16 or float32 causes, are divided by their sum. None for no
+        hints.
     name
         The stream's name.
 
@@ -263,8 +276,8 @@ def replay_labels(
     Raises
     ------
     ValueError
-        For labels that are not class numbers, or hints that are not class probabilities for them; the error
-        names the value and its row, counting from 0.
+        For an n_classes below 2, labels that are not class numbers below k, or hints that are not class
+        probabilities for them; the error names the value and its row, counting from 0.
     """
     most = None if n_classes is None else check_count(n_classes, "n_classes", least=2)
     numbers = check_labels(labels, most)
@@ -287,11 +300,11 @@ def _hints(hints: ArrayLike, rounds: int) -> Floats:
 
 
 def replay_river_labels(name: str) -> Stream:
-    """The labels of a classification dataset that comes with river, in its order (no download).
+    """A stream of the labels of a classification dataset that comes with river, in its order (no download).
 
-    Returns a `Stream` without hints. Classes are numbered in the order of their labels, which are its
-    `classes`. `name` is the dataset's class name in `river.datasets`, "ImageSegments" for example. Raises
-    ValueError for any other name; the error lists those that can be used.
+    Returns a `Stream` of k classes without hints, also for two labels. Its `classes` are the labels, sorted;
+    the first has the class number 0. `name` is the dataset's class name in `river.datasets`, "ImageSegments"
+    for example. Raises ValueError for any other name; the error lists those that can be used.
     """
     labels = [label for _, label in river_dataset(name, BINARY_TASK, SEVERAL_CLASSES_TASK)]
     classes, numbers = np.unique(np.array(labels), return_inverse=True)
@@ -304,13 +317,13 @@ PROBABILITIES_ARRAY, LABELS_ARRAY = "predictions", "ground_truth"
 
 
 def replay_table(path: str | Path) -> Stream:
-    """The labels of a file of class probabilities, with the probabilities as hints.
+    """A stream of the labels in a file of class probabilities, with the probabilities as hints.
 
     Parameters
     ----------
     path
         A numpy archive (.npz) with the arrays `predictions`, class probabilities of shape (T, k), and
-        `ground_truth`, class numbers from 0 to k - 1 of shape (T,).
+        `ground_truth`, class numbers from 0 to k - 1 of shape (T,) or (T, 1).
 
     Returns
     -------
@@ -322,8 +335,11 @@ def replay_table(path: str | Path) -> Stream:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is not such an archive, lacks one of the arrays, or they are not class probabilities and labels.
+        If path is no path, or the file no such archive, if it lacks one of the arrays, or if they are not
+        class probabilities and labels.
     """
+    if not isinstance(path, (str, Path)):
+        raise ValueError(f"path must be the path of a file, got {shown(path)}")
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
@@ -338,8 +354,14 @@ def replay_table(path: str | Path) -> Stream:
         if name not in arrays:
             raise ValueError(f"{path} must have an array {name!r}; its arrays: {', '.join(arrays) or 'none'}")
     labels = arrays[LABELS_ARRAY]
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(
+            f"{path} must have one class number a row in {LABELS_ARRAY!r}, got the shape {labels.shape}"
+        )
     return replay_labels(
-        labels.reshape(len(labels), -1)[:, 0],
+        labels,
         n_classes=None,
         hints=arrays[PROBABILITIES_ARRAY],
         name=path.stem,
@@ -357,7 +379,8 @@ def recorded_phases(
     stream, origin = read(**values), values.get("path") or values["name"]
     if horizon is not None and horizon > len(stream):
         raise ValueError(
-            f"{origin} has only {len(stream)} rounds: the horizon must be at most that, got {horizon}"
+            f"{origin} has only {len(stream)} rounds: the horizon, the number of rounds to play, must be at "
+            f"most that, got {horizon}"
         )
     if size and (stream.n_classes or 2) > size[0]:
         raise ValueError(
@@ -402,27 +425,28 @@ STREAM_KINDS_OF_SEVERAL = (
 
 
 def misleading_hints(rounds: int, n_cells: int, slack: float = 1.0) -> Stream:
-    """Hints on which the calibrated forecasts nearest to them score far worse than the hints themselves.
+    """Hints that mislead: calibrated forecasts near them score far worse than the hints themselves.
 
-    They are meant for `AlmostOneStepAhead(n_cells=n_cells, slack=slack)`, with any report. First every point
-    from 1/2 up is charged with zeros until it takes no more. Then a hint of 1 followed by a 1, and a hint
-    just above 1/2 followed by a 0, come in turn. Both are charged to cells about 1/2, so that the points
-    above stay as they are. By Fact 17a of docs/theory.md the forecaster's Brier score, a sum, exceeds the
-    hints' by at least T/8 - T/m - slack (m/8 + 1/2) - 1/8.
+    They are meant for `AlmostOneStepAhead(n_cells=n_cells, slack=slack, hints=True)`, whatever its `report`.
+    It answers with a forecast near the hint that keeps it calibrated. First, hints just above each grid point
+    from 1/2 up come with outcome 0, until the forecaster may not follow such hints any more. Then a hint of 1
+    followed by outcome 1, and a hint just above 1/2 followed by outcome 0, come in turn. To both it answers
+    with about 1/2. So its squared errors, summed over rounds, exceed those of the hints by at least
+    T/8 - T/m - slack (m/8 + 1/2) - 1/8 (Fact 17a of docs/theory.md).
 
     Parameters
     ----------
     rounds
         T, at least 1.
     n_cells
-        m, the cells of the forecaster's uniform grid, at least 3.
+        m, the cells of the forecaster's uniform grid of [0, 1], at least 3.
     slack
-        The slack of its balanced rule, 0.5 to 1000.
+        The `slack` of that forecaster, from 0.5 to 1000.
 
     Returns
     -------
     Stream
-        It has T rounds, with hints. Its first part takes about `slack * n_cells` rounds.
+        It has T rounds of outcomes 0 and 1, with hints. Its first part takes about `slack * n_cells` rounds.
 
     Raises
     ------
@@ -455,7 +479,7 @@ LARGEST_T = 62
 
 
 def all_sequences(T: int) -> NDArray[np.uint8]:
-    """Every sequence of T outcomes, in the order of the binary numbers they spell.
+    """Every sequence of T outcomes 0 and 1, in the order of the binary numbers they spell.
 
     Parameters
     ----------
@@ -482,12 +506,14 @@ def all_sequences(T: int) -> NDArray[np.uint8]:
     """
     T = check_count(T, "T")
     if T > LARGEST_T_AT_ONCE:
-        raise ValueError(f"T must be at most {LARGEST_T_AT_ONCE} here, got {T}; use sequence_chunks")
+        raise ValueError(
+            f"T must be at most {LARGEST_T_AT_ONCE}, got {T}: sequence_chunks makes longer ones, part by part"
+        )
     return next(sequence_chunks(T, 2**T))
 
 
 def sequence_chunks(T: int, chunk: int = 1 << 16) -> Iterator[NDArray[np.uint8]]:
-    """The rows of `all_sequences`, at most `chunk` of them at a time.
+    """Every sequence of T outcomes 0 and 1, in the order of the binary numbers they spell, part by part.
 
     Parameters
     ----------
@@ -499,12 +525,12 @@ def sequence_chunks(T: int, chunk: int = 1 << 16) -> Iterator[NDArray[np.uint8]]
     Returns
     -------
     Iterator[NDArray[np.uint8]]
-        Arrays of shape (chunk, T); the last one may have fewer rows.
+        New uint8 arrays of shape (chunk, T), a row a sequence; the last one may have fewer rows.
 
     Raises
     ------
     ValueError
-        For T or chunk outside these ranges, at the call.
+        For T or chunk outside these ranges: at once, before the first array is asked for.
     """
     T, chunk = check_count(T, "T"), check_count(chunk, "chunk")
     if T > LARGEST_T:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from onlinecal.texts import cut
+from onlinecal.texts import cut, shown
 
 MOST_CHARACTERS = 1200
 """An error shows so many characters of the known names, which is enough for a whole catalogue."""
@@ -60,7 +60,7 @@ class CatalogueEntry:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The parameters that a spec may set."""
+        """The parameters that a spec may set, as a tuple, in the order in which specs are written."""
         raise NotImplementedError
 
     @property
@@ -79,7 +79,7 @@ class CatalogueEntry:
             if parameter.name == name:
                 return parameter
         names = ", ".join(parameter.name for parameter in self.parameters)
-        raise ValueError(f"{self.name} has no parameter {name!r}; it takes {names or 'none'}")
+        raise ValueError(f"{self.name} has no parameter {name!r}; it takes {names or 'no parameters'}")
 
     def _spec_of(self, values: Mapping[str, Any]) -> str:
         """The spec in canonical form: the values that differ from the defaults, in the entry's order."""
@@ -170,25 +170,28 @@ Value = float | int | str
 
 @dataclass(frozen=True)
 class Parameter:
-    """One number, word, text or other adversary that a spec string may set. Making it checks nothing.
+    """One setting in a spec such as "coin:bias=0.7": a number, a word, a text or another adversary.
+
+    Making it checks nothing.
 
     Parameters
     ----------
     name
-        As written in spec strings.
+        As written in specs.
     default
         The value when the spec does not mention it; None means "not given".
     about
-        One phrase for tables and help texts.
+        One phrase that says what it sets, for tables and help texts.
     low, high
-        Smallest and largest allowed value, both included.
+        Smallest and largest allowed number, both included.
     form
         "real" for any number, "whole" for whole numbers, "text" for any text but the empty one, "adversary"
-        for the spec of another adversary; or the words that are allowed, if they are few.
+        for the spec of another adversary; or a tuple of the words that are allowed, if they are few.
     required
         Whether every spec has to set it, because no default makes sense.
     canonical
-        Gives a text as it is to be written back; ValueError for one that is not allowed.
+        Of form "text": a function that is given the text and returns it as it is to be written back, and
+        raises ValueError for one that is not allowed. None: every text is, as it stands.
     """
 
     name: str
@@ -202,12 +205,12 @@ class Parameter:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that are allowed; none if the parameter is of another form."""
+        """The words that are allowed, if `form` is a tuple of words; else an empty tuple."""
         return self.form if isinstance(self.form, tuple) else ()
 
     @property
     def allowed(self) -> str:
-        """The allowed values in words, as error messages and tables show them."""
+        """The allowed values in words, such as "a number in [0, 1]", for error messages and tables."""
         if self.words:
             return f"one of {', '.join(self.words)}"
         if self.form == "adversary":
@@ -221,9 +224,10 @@ class Parameter:
 
     @property
     def with_default(self) -> str:
-        """The parameter with its default, for tables, as "bias=0.5".
+        """The parameter with its default, for tables: a text such as "bias=0.5".
 
-        Of words all that are allowed are there, the default first, as "mode=fast|slow".
+        If few words are allowed it has all, the default first, as "mode=fast|slow". Without a default it is
+        "path=(required)" or "switch=(not set)".
         """
         if self.default is None:
             return f"{self.name}=({'required' if self.required else 'not set'})"
@@ -232,11 +236,18 @@ class Parameter:
         return f"{self.name}={'|'.join([default, *others])}"
 
     def read(self, text: str, owner: str) -> Value:
-        """The value that `text` stands for, a float, an int or a text, as the form says.
+        """The value that `text` stands for: a float, an int or a text, as `form` says.
 
-        Raises ValueError for one that is not allowed; it names `owner`, the kind that has this parameter, the
-        parameter, the text and what is allowed.
+        `owner` is the name of the kind that has this parameter, for the error. Raises ValueError for a text
+        that is not allowed, and for every text if the form is "adversary": such specs are read by `create`.
         """
+        if self.form == "adversary":
+            raise ValueError(
+                f"{owner}: {self.name} is the spec of an adversary, which create reads and this does not, "
+                f"got {shown(text)}"
+            )
+        if not isinstance(text, str):
+            raise ValueError(f"{owner}: {self.name} must be given as a text, got {shown(text)}")
         if self.form == "text" and text:
             try:
                 return text if self.canonical is None else self.canonical(text)

@@ -102,6 +102,13 @@ def test_ones_own_is_replaced_from_the_same_place_only(animals):
     assert animals.own_names == {"cow", "cat"}
 
 
+def test_a_parameter_reads_texts_alone_and_no_spec_of_another():
+    with pytest.raises(ValueError, match="cat: prey is the spec of an adversary, which create reads"):
+        PREY.read("cow:tag=x", "cat")
+    with pytest.raises(ValueError, match="cow: legs must be given as a text, got 4"):
+        LEGS.read(4, "cow")
+
+
 def test_the_nearest_name_is_suggested_if_there_is_one():
     assert did_you_mean("p_", ["p", "q"], "Its columns") == "; did you mean 'p'? Its columns: p, q"
     assert did_you_mean(None, iter(["p"])) == ". Known: p"

@@ -18,7 +18,7 @@ see champions.toml: a champion that is bred anew gets a new number, and the geno
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from onlinecal.adversaries.protocol import Kind, State, state_of, whole
 from onlinecal.catalogue import Parameter
+from onlinecal.texts import shown
 from onlinecal.validation import check_count
 
 Block = tuple[int, str]
@@ -43,21 +44,22 @@ LARGEST_SHARE = 1_000_000
 
 @dataclass(frozen=True)
 class Genome:
-    """A sequence of outcomes for any horizon, written as blocks of repeated words.
+    """A sequence of outcomes 0 and 1 for any number of rounds, written as blocks of repeated words.
 
-    Block i gets rounds T * (shares before it) // (all shares) up to T * (shares up to it) // (all shares) of
-    a horizon of T rounds, and repeats its word there from the first letter on.
+    Of T rounds each block gets its share, in the order of the blocks, and repeats its word there from the
+    first letter on, until its rounds are over. A block ends before the round T * (the shares up to and with
+    it) // (all shares), counted from 0.
 
     Parameters
     ----------
     blocks
-        (share, word) pairs, 1 to 1000 of them: whole shares from 1 to 1,000,000, and words of 1 to 24
-        letters 0 and 1.
+        (share, word) pairs, 1 to 1000 of them: whole shares from 1 to 1,000,000, each relative to the sum of
+        all shares, and words of 1 to 24 letters 0 and 1.
 
     Raises
     ------
     ValueError
-        For anything else; the error names the block and what is wrong with it.
+        For anything else; the error names the block, counted from 0, and what is wrong with it.
 
     Examples
     --------
@@ -73,7 +75,12 @@ class Genome:
     blocks: tuple[Block, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "blocks", tuple(_checked(block) for block in self.blocks))
+        if isinstance(self.blocks, str) or not isinstance(self.blocks, Iterable):
+            raise ValueError(
+                f"blocks must be (share, word) pairs, as ((3, '1'), (2, '01')), got {shown(self.blocks)}"
+            )
+        checked = tuple(_checked(block, f"blocks[{i}]") for i, block in enumerate(self.blocks))
+        object.__setattr__(self, "blocks", checked)
         if not 1 <= len(self.blocks) <= MOST_BLOCKS:
             raise ValueError(f"a genome must have 1 to {MOST_BLOCKS} blocks, got {len(self.blocks)}")
 
@@ -81,8 +88,10 @@ class Genome:
     def parse(cls, text: str) -> Genome:
         """The genome that a text like "3x1 2x0 5x01" spells: blocks of a share, an x and a word, with spaces.
 
-        Raises ValueError, which names the block, for what is no such text.
+        Raises ValueError for anything else; the error names the block.
         """
+        if not isinstance(text, str):
+            raise ValueError(f"text must be a text such as '3x1 2x01', got {shown(text)}")
         blocks = []
         for written in text.split():
             share, cross, word = written.partition("x")
@@ -99,13 +108,21 @@ class Genome:
         return " ".join(f"{share}x{word}" for share, word in self.blocks)
 
     def ends(self, T: int) -> list[int]:
-        """The round before which each block ends, if `T` rounds are played: a number a block, the last T."""
+        """For each block the round, counted from 0, before which it ends if `T` rounds are played.
+
+        It is a new list, whose last number is T. Raises ValueError unless T is a whole number from 1 on.
+        """
+        T = check_count(T, "T")
         shares = [share for share, _ in self.blocks]
         return [T * share // sum(shares) for share in accumulate(shares)]
 
     def outcomes(self, T: int) -> NDArray[np.uint8]:
-        """The outcomes of `T` rounds, uint8, shape (T,); ValueError unless T is a whole number from 1 on."""
-        ends = self.ends(check_count(T, "T"))
+        """The outcomes of `T` rounds, a new uint8 array of shape (T,).
+
+        Raises ValueError unless T is a whole number from 1 on.
+        """
+        T = check_count(T, "T")
+        ends = self.ends(T)
         sequence = np.empty(T, dtype=np.uint8)
         for (_, word), begin, end in zip(self.blocks, [0, *ends], ends, strict=False):
             letters = np.frombuffer(word.encode(), dtype=np.uint8) - ord("0")
@@ -113,7 +130,11 @@ class Genome:
         return sequence
 
     def state(self, T: int) -> State:
-        """The state, a float64 array, with which a phase plays this genome over `T` rounds."""
+        """The `state` of a `Phase` that plays this genome over `T` rounds: a new float64 array.
+
+        The phase's step is `catalogue()["genome"].step`. Raises ValueError unless T is a whole number from 1
+        on.
+        """
         table: list[float] = []
         for (_, word), end in zip(self.blocks, self.ends(T), strict=True):
             table += [end, len(word), int(word, 2)]
@@ -147,11 +168,15 @@ def canonical_text(text: str) -> str:
     return Genome.parse(text).text
 
 
-def _checked(block: Block) -> Block:
+def _checked(block: Any, name: str) -> Block:
+    if not isinstance(block, (tuple, list)) or len(block) != 2:
+        raise ValueError(f"{name} must be a pair of a share and a word, as (2, '01'), got {shown(block)}")
     share, word = block
-    share = check_count(share, "a block's share", most=LARGEST_SHARE)
+    share = check_count(share, f"the share of {name}", most=LARGEST_SHARE)
     if not isinstance(word, str) or not 1 <= len(word) <= LONGEST_WORD or set(word) - {"0", "1"}:
-        raise ValueError(f"a block's word must have 1 to {LONGEST_WORD} letters 0 and 1, got {word!r}")
+        raise ValueError(
+            f"the word of {name} must have 1 to {LONGEST_WORD} letters 0 and 1, got {shown(word)}"
+        )
     return (share, word)
 
 
@@ -182,9 +207,9 @@ class Champion(NamedTuple):
     Attributes
     ----------
     number
-        The number, at least 1, with which `champion:number=...` plays it.
+        Its number, at least 1: the spec `champion:number=...` makes an adversary that plays it.
     against
-        The forecaster's spec, as `onlinecal simulate --forecaster` takes it.
+        The forecaster, as a spec that `onlinecal simulate --forecaster` takes: a name, perhaps with settings.
     rounds
         T, the rounds of the game in which it was measured.
     distance_over_root
@@ -205,7 +230,7 @@ class Champion(NamedTuple):
 
 @cache
 def stored_champions() -> tuple[Champion, ...]:
-    """Every `Champion` that comes with the library, in the order of its file."""
+    """Every `Champion` that comes with the library, in the order of their numbers."""
     text = resources.files(__package__).joinpath("champions.toml").read_text(encoding="utf-8")
     return tuple(
         Champion(**{**table, "genome": Genome.parse(table["genome"])})

@@ -117,7 +117,7 @@ def read_shares(text: str) -> list[float]:
         shares = []
     if not shares or not all(0.0 <= share <= 1e9 for share in shares) or sum(shares) == 0.0:
         raise ValueError(
-            f"must be numbers of at least 0 with commas between them, like [5,3,2], got {text!r}"
+            f"must be numbers of at least 0 with commas between them, not all 0, like [5,3,2], got {text!r}"
         )
     return shares
 
@@ -133,7 +133,7 @@ def _weights_initial(values: Mapping[str, Any], n_classes: int, horizon: int | N
     shares = read_shares(values["shares"])
     if len(shares) != n_classes:
         raise ValueError(
-            f"weights: shares must be {n_classes} numbers, one for each class, got {values['shares']}"
+            f"weights: shares must be {n_classes} numbers, one for each class, got [{values['shares']}]"
         )
     return np.array(shares)
 

@@ -153,6 +153,7 @@ def test_a_registered_adversary_is_created_described_and_mixed():
         ({"step": None}, "late-coin: step must be callable, got None"),
         ({"initial": 5}, "late-coin: initial must be callable, got 5"),
         ({"compose": "echo"}, "late-coin: compose must be callable, got 'echo'"),
+        ({"parameters": 5}, "late-coin: parameters must be a tuple of Parameter, got 5"),
         ({"power": "strong"}, "power must be one of oblivious, .* got 'strong'"),
         ({"depth_parameter": "depth"}, "late-coin has no parameter 'depth'; it takes bias"),
         ({"horizon_unless": "spacing"}, "late-coin has no parameter 'spacing'"),

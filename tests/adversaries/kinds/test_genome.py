@@ -53,10 +53,10 @@ def test_the_last_word_goes_on_and_blocks_too_small_for_the_horizon_are_left_out
     "text, message",
     [
         ("3x1 2y0", "a share, an x and a word, as in 3x01, got '2y0'"),
-        ("0x1", "share must be a whole number of at least 1, got 0"),
-        ("1000001x1", "share must be at most 1000000, got 1000001"),
+        ("1x1 0x1", r"share of blocks\[1\] must be a whole number of at least 1, got 0"),
+        ("1000001x1", r"share of blocks\[0\] must be at most 1000000, got 1000001"),
         *(
-            (f"3x{word}", f"word must have 1 to 24 letters 0 and 1, got '{word}'")
+            (f"3x{word}", rf"word of blocks\[0\] must have 1 to 24 letters 0 and 1, got '{word}'")
             for word in ("2", "01" * 13)
         ),
         ("1x0 " * 1001, "a genome must have 1 to 1000 blocks, got 1001"),
@@ -68,6 +68,23 @@ def test_a_bad_genome_is_refused_by_its_block(text, message):
         Genome.parse(text)
     with pytest.raises(ValueError, match=message if text else "genome: blocks must be a text, got ''"):
         create(f"genome:blocks=[{text}]", horizon=10)
+
+
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        (lambda: Genome(5), "blocks must be .share, word. pairs, .* got 5"),
+        (lambda: Genome("1x0"), "blocks must be .share, word. pairs, .* got '1x0'"),
+        (lambda: Genome(((1, "0"), 5)), r"blocks\[1\] must be a pair of a share and a word, .* got 5"),
+        (lambda: Genome(((1, "0", 3),)), r"blocks\[0\] must be a pair .* got \(1, '0', 3\)"),
+        (lambda: Genome.parse(None), "text must be a text such as '3x1 2x01', got None"),
+        (lambda: Genome.parse("1x0").ends("7"), "T must be a whole number of at least 1, got '7'"),
+        (lambda: Genome.parse("1x0").state(0), "T must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_what_is_no_genome_or_no_number_of_rounds_is_refused_by_name(refused, message):
+    with pytest.raises(ValueError, match=message):
+        refused()
 
 
 def test_a_champion_is_its_genome():

@@ -76,7 +76,7 @@ def test_the_greedy_one_takes_the_largest_rise_and_breaks_ties_evenly():
     [
         ("least-likley", 3, 9, "unknown adversary of several classes 'least-likley'; did you mean 'least-l"),
         *(("uniform", k, 9, f"n_classes must be a whole number of at least 2, got {k}") for k in (1, 2.5)),
-        ("weights:shares=[1,2]", 3, 9, "shares must be 3 numbers, one for each class, got 1,2"),
+        ("weights:shares=[1,2]", 3, 9, "shares must be 3 numbers, one for each class, got .1,2."),
         ("weights:shares=[1,-2,3]", 3, 9, r"must be numbers of at least 0 with commas .* got '1,-2,3'"),
         ("weights:shares=[0,0,0]", 3, 9, "not all 0|at least 0"),
         ("dirichlet-drift", 3, None, r"needs a horizon, .* \(or spacing=...\)"),
@@ -126,6 +126,11 @@ def test_tables_are_checked(tmp_path):
     np.savez(tmp_path / "half.npz", predictions=np.full((2, 2), 0.5))
     with pytest.raises(ValueError, match="must have an array 'ground_truth'; its arrays: predictions"):
         replay_table(tmp_path / "half.npz")
+    np.savez(tmp_path / "wide.npz", predictions=np.full((2, 2), 0.5), ground_truth=[[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match=r"one class number a row in 'ground_truth', got the shape \(2, 2\)"):
+        replay_table(tmp_path / "wide.npz")
+    with pytest.raises(ValueError, match="path must be the path of a file, got 5"):
+        replay_table(5)
     np.savez(tmp_path / "whole.npz", predictions=np.full((2, 3), 1 / 3), ground_truth=[[2], [0]])
     stream = replay_table(tmp_path / "whole.npz")
     assert (stream.name, stream.n_classes, stream.outcomes.tolist()) == ("whole", 3, [2, 0])
