@@ -40,10 +40,10 @@ def decision_costs(
     """Draw what decisions cost beyond what was predicted, a dot for each loss table.
 
     For each loss the action with the least expected loss is taken in every row. To the right is the loss that
-    the probabilities predict for these decisions; upwards is the true loss less the predicted one. Both are
-    averages over rows, in units of the loss's norm, the largest of its actions' Euclidean lengths. So a dot
-    above the line at 0 cost more than was predicted. Called again on the same axes it adds other
-    probabilities, in another colour.
+    the probabilities predict for these decisions; upwards is the true loss minus the predicted one. Both are
+    averages over rows, divided by the loss's norm: the largest Euclidean length of an action's losses. The
+    decisions of a dot above the line at 0 cost more than was predicted. Called again on the same axes it adds
+    other probabilities, in another colour.
 
     Parameters
     ----------
@@ -52,27 +52,27 @@ def decision_costs(
     labels
         The classes that came true, shape (n,), whole numbers 0..C-1.
     losses
-        Loss of action a when the class is c, at [loss, a, c]: shape (n_losses, K, C), or one table (K, C).
-        None: 500 random ones with three actions, `gaussian_losses(3, C)`.
+        The loss of action a when the class is c, at [loss, a, c]: shape (n_losses, K, C) for K actions, or
+        one table of shape (K, C). None: 500 tables of random normal numbers for three actions, always the
+        same ones.
     ax
         The axes to draw on; None: those of a new figure.
     color
         Any colour of matplotlib; None: the next of the palette.
     label
-        The name of these probabilities in the legend; None: no legend, and the title says the gaps.
+        The name of these probabilities in the legend; None: no legend, and the title says the mean and the
+        largest gap, |true - predicted|.
 
     Returns
     -------
     Picture
-        Its table has a row for each loss: loss (its number), predicted and true, averages over rows,
-        divided by the loss's norm, the largest of its actions' Euclidean lengths. A loss of zeros is
-        not divided.
+        Its table has a row for each loss, with the columns loss (its number, from 0), predicted and true:
+        averages over rows, divided by the loss's norm. A loss of zeros is not divided.
 
     Raises
     ------
     ValueError
-        Bad probabilities, labels, losses or color, by name and value, before anything is drawn.
-
+        For bad probabilities, labels, losses or color, by name and value, before anything is drawn.
     """
     table = decision_costs_table(probabilities, labels, losses)
     style.check_colour(color)

@@ -56,8 +56,8 @@ def group_mean_biases(
 
     A dot right of the middle means that the group was forecast too high. The line through it is Wilson's
     confidence interval of the frequency, moved to the dot: if it crosses the middle, chance alone may explain
-    the bias. The group that is most surely wrong before stands on top. Groups may overlap. The numbers of
-    rows stand at the right of the axes.
+    the bias. On top stands the group whose bias (that of `forecasts`) is largest in relation to the length of
+    its interval. Groups may overlap. The numbers of rows stand at the right of the axes.
 
     Parameters
     ----------
@@ -66,34 +66,35 @@ def group_mean_biases(
     outcomes
         0/1 or boolean, shape (T,).
     groups
-        The members of each group, shape (T, G), boolean or 0/1: an array, or a table of pandas or polars. Or
-        a table of categories: then everyone, each value of a column and each pair of values of two columns
-        are groups.
+        Which of G groups each row is in, shape (T, G): an array of booleans or of 0 and 1, or a data frame of
+        pandas or polars with boolean columns alone. Or a data frame of categories, which has other columns:
+        then everyone, each value of a column and each pair of values of two columns are groups.
     ax
         The axes to draw on; None: those of a new figure.
     after
         The forecasts of the same rounds after a recalibration, shape (T,), for a second dot each.
     names
-        The names of the groups; None: those of the table's columns, else their numbers.
+        The names of the G groups; None: those of a data frame's columns, or made of its categories, as sex=f;
+        of an array their numbers, from 0.
     shown
-        How many groups to draw, at least 1.
+        How many groups to draw, those on top, at least 1.
     confidence
         The confidence of each single interval, in (0, 1).
 
     Returns
     -------
     Picture
-        Its table has a row for each group that has rounds, the most surely wrong first; all of them,
-        whatever `shown` is. The columns are group, rows, frequency, bias (mean forecast - frequency),
-        low and high (the ends of its interval). If there is an `after`, the columns before, low_before,
-        high_before, after, low_after and high_after take the place of bias, low and high.
+        Its table has a row for each group that has rows, in the order of the picture; all of them, whatever
+        `shown` is. The columns are group (its name), rows (how many), frequency (of outcome 1), bias (mean
+        forecast - frequency), low and high (the ends of the interval of the bias). If there is an `after`,
+        the columns before, low_before, high_before, after, low_after and high_after take the place of bias,
+        low and high: bias and interval before the recalibration and after it.
 
     Raises
     ------
     ValueError
         For bad forecasts, outcomes, groups, after, names, shown or confidence, by name and value, before
         anything is drawn.
-
     """
     table = group_mean_biases_table(
         forecasts, outcomes, groups, after=after, names=names, confidence=confidence
@@ -140,6 +141,7 @@ def _rows(
     Without an `after`, the forecasts are those before and after.
     """
     check_same_index(forecasts, groups, "forecasts and groups")
+    names = None if names is None else style.check_names(names, "names")
     if holds_categories(groups):
         maker = GroupMaker()
         groups = maker.fit(groups, len(check_probabilities(forecasts)))
@@ -247,10 +249,11 @@ def group_biases(
 ) -> Picture:
     """Draw how biased forecasts are inside each group, the worst group on top.
 
-    A dot is the root mean square of the bias of the group's level sets, sqrt(K2(f, g)): how far a forecast in
-    this group typically is from the frequency of outcome 1 after such forecasts. Grey bars show this number
-    for forecasts that are right, which is due to chance. Groups may overlap. The numbers of rows stand at the
-    right of the axes.
+    A level set holds the rows of the group whose forecasts are nearest to the same multiple of 1/n_bins; its
+    bias is the mean forecast minus the frequency of outcome 1. A dot is the root mean square of these biases,
+    weighted by rows: how far off a forecast in this group typically is. Grey bars show what chance alone
+    would make of it if every forecast were right. Groups may overlap. The numbers of rows stand at the right
+    of the axes.
 
     Parameters
     ----------
@@ -259,35 +262,36 @@ def group_biases(
     outcomes
         0/1 or boolean, shape (T,).
     groups
-        The members of each group, shape (T, G), boolean or 0/1; or a table of categories, of which groups are
-        made as for `group_mean_biases`.
+        Which of G groups each row is in, shape (T, G): an array of booleans or of 0 and 1, or a data frame of
+        pandas or polars with boolean columns alone. Or a data frame of categories, which has other columns:
+        then everyone, each value of a column and each pair of values of two columns are groups.
     ax
         The axes to draw on; None: those of a new figure.
     after
         The forecasts of the same rounds after a recalibration, shape (T,), for a second dot each.
     n_bins
-        The number of level sets, which are equal parts of [0, 1]; None: one for each distinct forecast.
+        How finely forecasts are told apart, at least 1; None: a level set for each distinct forecast.
     names
-        The names of the groups; None: those of the table's columns, else their numbers.
+        The names of the G groups; None: those of a data frame's columns, or made of its categories, as sex=f;
+        of an array their numbers, from 0.
     shown
-        How many groups to draw: those with the largest violations of `forecasts`, which are the bias squared
-        times the group's share of the rounds.
+        How many groups to draw, at least 1: those with the largest violations of `forecasts`, which are the
+        bias squared times the group's share of all rows.
 
     Returns
     -------
     Picture
-        Its table has a row for each group that has rounds, the largest violation first; all of them,
-        whatever `shown` is. The columns are group, rows, bias (root mean square over its level sets),
-        chance (the expected bias if every forecast is right), violation (bias squared times the group's
-        share of the rounds). If there is an `after`, the columns before, after, violation_before and
-        violation_after take the place of bias and violation.
+        Its table has a row for each group that has rows, the largest violation first; all of them, whatever
+        `shown` is. The columns are group (its name), rows (how many), bias (the root mean square), chance
+        (what it would be by chance, if every forecast were right), violation (bias squared times the group's
+        share of all rows). If there is an `after`, the columns before and after take the place of bias,
+        violation_before and violation_after that of violation, and chance is that of the forecasts after.
 
     Raises
     ------
     ValueError
         For bad forecasts, outcomes, groups, after, n_bins, names or shown, by name and value, before
         anything is drawn.
-
     """
     table = group_biases_table(forecasts, outcomes, groups, after=after, n_bins=n_bins, names=names)
     drawn = table.head(check_count(shown, "shown"))
@@ -395,12 +399,12 @@ def level_sets(
     shown: int = SHOWN_LEVEL_SETS,
     confidence: float = 0.95,
 ) -> Picture:
-    """Draw the level sets and classes with the largest errors, which are mean forecast minus frequency.
+    """Draw the errors, mean forecast minus frequency, of the classes in level sets of similar forecasts.
 
     A level set holds the rows whose class probabilities round down to the same multiples of 1/n_bins. A dot
-    right of the middle is a class that was promised too often there. Grey bars are Wilson's confidence
-    intervals of the frequencies; dots within them may be right. The numbers of rows stand at the right of the
-    axes.
+    right of the middle is a class that was forecast there with more than its frequency. Grey bars are
+    Wilson's confidence intervals of the frequencies; dots within them may be right. The numbers of rows stand
+    at the right of the axes.
 
     Parameters
     ----------
@@ -413,31 +417,32 @@ def level_sets(
     after
         The probabilities of the same rows after a recalibration, shape (n, k), for a second dot each; the
         level sets are those of `probabilities`.
-    p, n_bins
-        The order of the error, from 1 to inf, which decides the `share` in the table; and the levels of each
-        class, at least 1; as for `lp_calibration_error`.
+    p
+        The order of the error, from 1 to inf, which only the `share` in the table depends on.
+    n_bins
+        How many levels each class has, at least 1.
     classes
-        The names of the classes; None: those of the table's columns, else their numbers.
+        The names of the k classes; None: those of a data frame's columns, else their numbers, from 0.
     shown
-        How many level sets and classes to draw: those with the largest errors of `probabilities`.
+        How many pairs of a level set and a class to draw, at least 1: those with the largest errors of
+        `probabilities`, each counted as often as its level set has rows.
     confidence
         The confidence of the intervals, strictly between 0 and 1.
 
     Returns
     -------
     Picture
-        Its table has a row for each level set and class, the largest error first; all of them, whatever
-        `shown` is. The columns are level_set (its name), class, rows, mass (their share of all rows),
-        forecast (the mean; before and after if there is an `after`), frequency, low and high (the ends
-        of Wilson's interval of it), share (|error|^p as a part of the sum over all, for p = inf |error|
-        as a part of the largest).
+        Its table has a row for each level set and class, in the order of the picture; all of them, whatever
+        `shown` is. The columns are level_set (its name, as "0 ≥ 0.3, 2 ≥ 0.5"), class, rows, mass (their
+        share of all rows), forecast (the mean probability of the class; before and after in its place if
+        there is an `after`), frequency (of the class), low and high (the ends of its interval), share
+        (|mass * error|^p as a part of the sum over all, for p = inf |mass * error| as a part of the largest).
 
     Raises
     ------
     ValueError
         For bad probabilities, labels, after, p, n_bins, classes, shown or confidence, by name and value,
         before anything is drawn.
-
     """
     table = level_sets_table(
         probabilities, labels, after=after, p=p, n_bins=n_bins, classes=classes, confidence=confidence
@@ -461,7 +466,8 @@ def level_sets_table(
     """The numbers that `level_sets` draws; its arguments, columns and errors."""
     table, numbers, p, n_bins = checked(probabilities, labels, p, n_bins)
     k = table.shape[1]
-    names = tuple(map(str, getattr(probabilities, "columns", range(k)) if classes is None else classes))
+    called = getattr(probabilities, "columns", range(k)) if classes is None else classes
+    names = tuple(style.check_names(called, "classes"))
     if len(names) != k:
         raise ValueError(f"classes must name the {k} columns of probabilities, got {len(names)} of them")
     check_same_index(probabilities, after, "probabilities and after")

@@ -32,6 +32,7 @@ from onlinecal.tables.columns import (
     refuse,
 )
 from onlinecal.tables.frames import as_array
+from onlinecal.texts import shown
 from onlinecal.validation import check_count
 
 MOMENTS = 120
@@ -85,25 +86,26 @@ def running_biases(
         Even parts of [0, 1] that share a colour, that of the sum of their biases. None: a colour for each
         distinct forecast if there are at most 80, else 80 parts.
     look_ahead
-        The value that each round is charged to, shape (T,), where that is not the forecast itself, as with an
-        online forecaster that looks ahead.
+        The value whose bias each round counts in, shape (T,), in [0, 1], where that is not the forecast: the
+        second array that `AlmostOneStepAhead.replay(..., return_look_ahead=True)` returns. None: the
+        forecasts.
     course
         Draw the forecasts as well: a line, in the band between the lowest and the highest around each moment.
 
     Returns
     -------
     Picture
-        Its table has a row for each moment and value that has been used by then: grouped (whether
-        values are centres of equal parts of [0, 1], and bias the sum over each), round, value, low and
-        high (the part of [0, 1] that the value stands for), bias (a sum over the rounds so far), and
-        lowest, forecast and highest: the lowest, the last and the highest forecast since the moment
-        before.
+        Its table has a row for each moment and each value that has been used by then. The columns are
+        grouped (True if values are the centres of equal parts of [0, 1], and a bias is the sum over such a
+        part), round (the moment), value, low and high (the part of [0, 1] that the value stands for), bias
+        (a sum over the rounds so far), and lowest, forecast and highest: the lowest, the last and the
+        highest forecast since the moment before.
 
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, rounds, n_bins or look_ahead, by name and value, before anything is drawn.
-
+        For bad forecasts, outcomes, rounds, n_bins or look_ahead, by name and value, before anything is
+        drawn.
     """
     table = running_biases_table(forecasts, outcomes, rounds=rounds, n_bins=n_bins, look_ahead=look_ahead)
     ax = style.axes_or_new(ax, (7.6, 3.8))
@@ -224,23 +226,25 @@ def certificate(
 ) -> Picture:
     """Draw running certificates, proven bounds on the distance to calibration, against the round.
 
-    Sums are drawn on logarithmic axes, which are set; averages leave the axes as they are, so that
-    `normalize=True` can be drawn on the axes of `running_distance`. The guarantee is black.
+    For sums the axes are made logarithmic. For averages axes that were given stay as they are, so that with
+    `normalize=True` certificates can be drawn on the axes of `running_distance`. Guarantees are drawn in
+    black. Called again on the same axes it adds another forecaster, in another colour.
 
     Parameters
     ----------
     certificates
-        The certificate after each round, a sum over the rounds so far, shape (n,): a sequence, an array, or a
-        column of pandas or polars.
+        The certificate after each of n rounds, a sum over the rounds so far, shape (n,): a sequence, an
+        array, or a column of pandas or polars.
     guarantees
-        The bound that each certificate cannot exceed, shape (n,), or one number for all rounds; None: no
-        line.
+        The bounds that the certificates cannot exceed, sums over the rounds so far as well, shape (n,), or
+        one number for all rounds; None: none is drawn.
     ax
         The axes to draw on; None: those of a new figure.
     rounds
-        After how many rounds each certificate was read, shape (n,), in order; None: 1, ..., n.
+        After how many rounds each certificate was read, shape (n,): whole numbers of at least 1, none smaller
+        than the one before. None: 1, ..., n.
     normalize
-        True: draw averages over the rounds so far. False: the sums, as they are given.
+        True: draw averages over the rounds so far, the sums divided by `rounds`. False: draw the sums.
     color
         Any colour of matplotlib; None: the next of the palette.
     label
@@ -249,15 +253,14 @@ def certificate(
     Returns
     -------
     Picture
-        Its table has a row for each certificate: round, certificate and, if there are any, guarantee:
-        sums over the rounds so far, or averages.
+        Its table has a row for each certificate, with the columns round, certificate and, if there are
+        guarantees, guarantee: sums over the rounds so far, or with `normalize` averages.
 
     Raises
     ------
     ValueError
         For numbers that are missing or negative, rounds that decrease, lengths that differ, or a bad color,
         by name and value, before anything is drawn.
-
     """
     table = certificate_table(certificates, guarantees, rounds=rounds, normalize=normalize)
     style.check_colour(color)
@@ -329,10 +332,11 @@ def running_distance(
     color: str | None = None,
     label: str | None = None,
 ) -> Picture:
-    """Draw the distance to calibration of the history so far, per round, against the round.
+    """Draw the distance to calibration of the rounds so far, as an average per round, against the round.
 
-    The line is the upper end of a proven bracket, and the band below it reaches to the lower end. Called
-    again on the same axes it adds another history, in another colour.
+    The distance is the sum of |forecast - q| over rounds for the nearest calibrated sequence q. The line is
+    the upper end of a proven bracket, and the band below it reaches to the lower end. Called again on the
+    same axes it adds another history, in another colour.
 
     Parameters
     ----------
@@ -347,8 +351,8 @@ def running_distance(
         After how many rounds it is measured: a number of moments, evenly spread, or the moments themselves,
         whole numbers from 1 to T, in order.
     budget
-        The most effort for each distance, as for `calibration_distance`; 1 takes up to three seconds. The
-        work ends before that when upper - lower is at most 5 % of upper.
+        The most effort for each distance, above 0: with 1 each takes up to three seconds, and more makes the
+        bracket narrower. The work ends before that when upper - lower is at most 5 % of upper.
     color
         Any colour of matplotlib; None: the next of the palette.
     label
@@ -364,7 +368,6 @@ def running_distance(
     ------
     ValueError
         For bad forecasts, outcomes, rounds, budget or color, by name and value, before anything is drawn.
-
     """
     table = running_distance_table(forecasts, outcomes, rounds=rounds, budget=budget)
     style.check_colour(color)
@@ -400,28 +403,29 @@ def later_height(table: pl.DataFrame) -> float:
 def model_weights(weights: ArrayLike, names: Sequence[Any], *, ax: Axes | None = None) -> Picture:
     """Draw the weights of several models, row by row, as areas one on the other.
 
-    At most 300 averages over neighbouring rows are drawn.
+    With more than 300 rows, 300 averages over stretches of neighbouring rows are drawn.
 
     Parameters
     ----------
     weights
-        Shape (T, N), not negative, as those of `CombinedForecasts.weights`.
+        The weight of each of N models in each of T rows, shape (T, N), not negative; with sum 1 in each row
+        the areas fill the axes. `CombinedForecasts.weights` is such a table.
     names
-        The names of the N models.
+        The names of the N models, which must differ.
     ax
         The axes to draw on; None: those of a new figure.
 
     Returns
     -------
     Picture
-        Its table has a row for each stretch of rows: row (its last, from 1), and for each model the
-        average of its weight in the stretch.
+        Its table has a row for each stretch, with the column row, the number of rows up to its end, and a
+        column with the name of each model, the average of its weight in the stretch. (The column of a model
+        called row is called "model row".)
 
     Raises
     ------
     ValueError
-        If weights are not such a table, or names are not N; before anything is drawn.
-
+        If weights are not such a table, or names are not N different names; before anything is drawn.
     """
     table = model_weights_table(weights, names)
     ax = style.axes_or_new(ax, (6.4, 3.4))
@@ -445,13 +449,22 @@ def model_weights_table(weights: ArrayLike, names: Sequence[Any]) -> pl.DataFram
     """The numbers that `model_weights` draws; its arguments, columns and errors."""
     table = as_array(weights, "weights", "a table")
     if table.ndim != 2 or not table.size:
-        raise ValueError(f"weights must have the shape (rows, models), got {table.shape}")
-    if len(names) != table.shape[1]:
-        raise ValueError(f"names must be one for each of {table.shape[1]} models, got {len(names)}")
+        raise ValueError(
+            f"weights must have the shape (rows, models), and at least one of each, got {table.shape}"
+        )
+    called = style.check_names(names, "names")
+    if len(called) != table.shape[1]:
+        raise ValueError(f"names must be one for each of {table.shape[1]} models, got {len(called)}")
+    if len(set(called)) < len(called):
+        raise ValueError(f"names must differ, one for each model, got {shown(called)}")
     axes = "row", "model"
     table = as_numbers(table, "weights must be numbers", axes=axes)
-    refuse(~(table >= 0.0), table, "weights must not be negative", axes=axes)
+    bad = ~((table >= 0.0) & np.isfinite(table))
+    refuse(bad, table, "weights must be finite and not negative", axes=axes)
     ends = np.unique(np.linspace(0, len(table), min(MOST_WEIGHT_ROWS, len(table)) + 1).astype(np.int64))
     means = np.add.reduceat(table, ends[:-1], axis=0) / np.diff(ends)[:, None]
-    columns = {str(name): column for name, column in zip(names, means.T, strict=True)}
+    # a model may be called as the column of rows is
+    columns = {
+        "model row" if name == "row" else name: column for name, column in zip(called, means.T, strict=True)
+    }
     return pl.DataFrame({"row": ends[1:], **columns})

@@ -49,10 +49,12 @@ def reliability(
     color: str | None = None,
     label: str | None = None,
 ) -> Picture:
-    """Draw a reliability diagram: dots on the diagonal are calibrated, their areas are numbers of rounds.
+    """Draw a reliability diagram: for each group of equal or near forecasts, how often outcome 1 followed.
 
-    Bars through the dots are Wilson's confidence intervals of the frequencies; bars below are the rounds.
-    Called again on the same axes it adds another history, in another colour.
+    To the right is the mean forecast, upwards the frequency; dots on the diagonal are calibrated, and their
+    areas stand for numbers of rounds. Bars through dots are Wilson's confidence intervals of the frequencies;
+    bars below stand for numbers of rounds. Called again on the same axes it adds another history, in another
+    colour.
 
     Parameters
     ----------
@@ -76,15 +78,14 @@ def reliability(
     Returns
     -------
     Picture
-        Its table has a row for each group of forecasts that occurs: forecast (the group's mean),
-        frequency (of outcome 1), rounds, ones, and low and high, the ends of Wilson's interval of the
-        frequency.
+        Its table has a row for each dot, with the columns forecast (the mean), frequency (of outcome 1),
+        rounds (how many), ones (the sum of their outcomes), and low and high, the ends of the frequency's
+        interval.
 
     Raises
     ------
     ValueError
         For bad forecasts, outcomes, n_bins, confidence or color, by name and value, before anything is drawn.
-
     """
     table = reliability_table(forecasts, outcomes, n_bins=n_bins, confidence=confidence)
     style.check_colour(color)
@@ -205,8 +206,10 @@ def transport(
 ) -> Picture:
     """Draw where forecasts must move to be calibrated, and what that adds to the distance to calibration.
 
-    Dots: rounds (area), their forecast, and their value in the nearest calibrated sequence that was found.
-    Bars below: what each twentieth of the forecasts adds to the distance. Orange goes up, blue goes down.
+    The distance is the sum of |forecast - value| over rounds, where the values are those of the nearest
+    calibrated sequence. To the right of a dot's place is the forecast, upwards the value; its area stands for
+    the number of rounds. Bars below show what the forecasts in each twentieth of [0, 1] add to the distance.
+    Orange goes up, blue goes down.
 
     Parameters
     ----------
@@ -217,10 +220,11 @@ def transport(
     ax
         The axes to draw on; None: those of a new figure.
     witness
-        A calibrated sequence, shape (T,), if one is known, such as `calibration_distance(...).witness`; that
-        it is calibrated is not checked. None: one is found.
+        The values of a calibrated sequence, shape (T,), if one is known, such as the `witness` of what
+        `calibration_distance` returns; that it is calibrated is not checked. None: the nearest that is found.
     budget
-        Without a witness: the effort to find one, as for `calibration_distance`; 1 takes up to three seconds.
+        Without a witness: the effort to find one, above 0. With 1 it takes up to three seconds; with more,
+        one that is nearer may be found.
 
     Returns
     -------
@@ -228,13 +232,12 @@ def transport(
         Its table has the columns forecast, value, rounds and moved. A row stands for all rounds with a
         forecast in the same fortieth of [0, 1], a value of the calibrated sequence in the same
         fortieth, and the same direction, up or not. It has their mean forecast, their mean value, their
-        number, and the sum of their |forecast - value|.
+        number, and in moved the sum of their |forecast - value|.
 
     Raises
     ------
     ValueError
         For bad forecasts, outcomes, witness or budget, by name and value, before anything is drawn.
-
     """
     table = transport_table(forecasts, outcomes, witness=witness, budget=budget)
     ax = style.axes_or_new(ax, (4.8, 5.9))

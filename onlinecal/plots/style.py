@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import cycle
@@ -41,15 +41,15 @@ from onlinecal.validation import check_count, check_open_unit
 
 
 class Picture(NamedTuple):
-    """What was drawn: on which axes, and which numbers.
+    """What a function of `onlinecal.plots` drew: on which axes, and which numbers.
 
     Attributes
     ----------
     ax
-        The axes; `ax.figure.savefig(path)` writes them, and given to the next call as `ax` they hold another
-        history.
+        The axes of matplotlib. `ax.figure.savefig(path)` writes the picture to a file; given as `ax` to
+        another call, they get what that call draws as well.
     table
-        The numbers that were drawn, as a data frame of polars. The function that drew it says which columns
+        The numbers that were drawn, a data frame of polars. The function that drew them says which columns
         there are.
     """
 
@@ -411,6 +411,13 @@ def check_colour(color: Any) -> None:
         raise ValueError(f"color must be a colour of matplotlib, as '#0072B2' or 'red', got {shown(color)}")
 
 
+def check_names(names: Any, argument: str) -> list[str]:
+    """The names in a sequence as texts; ValueError for what is none, or a single text."""
+    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+        raise ValueError(f"{argument} must be a list of names, got {shown(names)}")
+    return [str(name) for name in names]
+
+
 def next_colour(axes: Axes) -> str:
     """The colour of the palette for the next history on the axes."""
     return OKABE_ITO[histories(axes) % len(OKABE_ITO)]
@@ -424,6 +431,10 @@ def moments_of(rounds: int | ArrayLike, n_rounds: int | None = None) -> NDArray[
     if n_rounds is not None and isinstance(rounds, (int, np.integer)):
         number = min(check_count(rounds, "rounds"), n_rounds)
         return np.unique(np.linspace(0, n_rounds, number + 1)[1:].round().astype(np.int64))
+    if n_rounds is not None and isinstance(rounds, (float, np.floating)):
+        raise ValueError(
+            f"rounds must be a whole number of moments, or a list of the moments, got {shown(rounds)}"
+        )
     moments = check_number_column(rounds, "rounds", "be whole numbers")
     if (moments % 1 == 0).all():
         whole = moments.astype(np.int64)

@@ -234,6 +234,14 @@ BAD = [
     ("level_sets", ([[0.5, 0.6]], [0]), {}, "probabilities must sum to 1 in every row, got 1.1 at row 0"),
     ("level_sets", TABLE_OF_ONE, {"after": [[0.5, 0.6]]}, "after must sum to 1 in every row"),
     ("level_sets", TABLE_OF_ONE, {"after": [[1.0]]}, r"after must have the shape .* \(1, 2\), got \(1, 1\)"),
+    ("level_sets", TABLE_OF_ONE, {"classes": 5}, "classes must be a list of names, got 5"),
+    ("group_biases", GROUP, {"names": 5}, "names must be a list of names, got 5"),
+    (
+        "running_biases",
+        ONE,
+        {"rounds": 2.5},
+        "rounds must be a whole number of moments, .* got 2.5",
+    ),
     ("level_sets", TABLE_OF_ONE, {"classes": ["a"]}, "classes must name the 2 columns .*, got 1"),
     ("level_sets", TABLE_OF_ONE, {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
     ("level_sets", TABLE_OF_ONE, {"confidence": 0}, "confidence must be a number between 0 and 1, got 0"),
@@ -397,5 +405,13 @@ def test_weights_of_models_are_averages_of_neighbouring_rows():
     assert [text.get_text() for text in ax.texts] == ["one", "other"]
     with pytest.raises(ValueError, match="names must be one for each of 2 models, got 1"):
         table_of("model_weights", weights, ["one"])
-    with pytest.raises(ValueError, match=r"weights must not be negative, got -1\.0 at row 0, model 0"):
+    with pytest.raises(ValueError, match=r"weights must be finite and .* got -1\.0 at row 0, model 0"):
         table_of("model_weights", -weights, ["one", "other"])
+    for names, words in (
+        (5, "names must be a list of names, got 5"),
+        ("ab", "names must be a list of names, got 'ab'"),
+        (["one", "one"], "names must differ, one for each model, got .'one', 'one'."),
+    ):
+        with pytest.raises(ValueError, match=words):
+            table_of("model_weights", weights, names)
+    assert table_of("model_weights", weights, ["row", "one"]).columns == ["row", "model row", "one"]

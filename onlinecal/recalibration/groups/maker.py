@@ -284,7 +284,7 @@ class GroupRepair:
         """One flat dictionary for each group, ready for a data frame, in the order of the groups.
 
         The keys are `group` (its name), `count`, `mass` and `outcome`, then `forecast`, `violation` and
-        `squared_error`, each with `_before` and `_after`, and `chance` (the `noise` before). They mean what
+        `squared_error`, each with `_before` and `_after`, and `chance` (the `noise` after). They mean what
         they mean in `GroupLine`: violations are averages over all rows, other errors over the group's.
         """
         return [
