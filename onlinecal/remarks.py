@@ -46,18 +46,21 @@ CERTAIN_COST = -math.log(1e-15)
 
 
 class LabelWarning(UserWarning):
-    """Labels or outcomes that can be read but are hardly meant as they are.
+    """The category of warnings about labels or outcomes that can be read but are hardly meant as they are.
 
-    Recalibrators warn of them when they are fitted, wrappers when a model's labels are not those that come,
-    and when a label comes whose forecast nobody was given.
+    Recalibrators give them when they are fitted, for example if a class never comes. Wrappers give them if a
+    model's labels are not those that come, if a label comes for which no forecast waits, and if many
+    forecasts wait and no label has come. Computations go on as if nothing had been said.
     `warnings.simplefilter("ignore", onlinecal.LabelWarning)` silences them.
     """
 
 
 class GuaranteeWarning(UserWarning):
-    """A guarantee that holds, but is no better than that of forecasts which know nothing.
+    """The category of warnings about guarantees that hold but say nothing, as too few rounds are to come.
 
-    Forecasters warn of it when the number of rounds is known beforehand.
+    The bound is then no less than that of the same probability for each class, forecast in every round.
+    Forecasters of more than two classes warn if they are made with a `horizon`, the number of rounds to come;
+    wrappers that use one when they know the classes. The forecasts are as good as without the warning.
     `warnings.simplefilter("ignore", onlinecal.GuaranteeWarning)` silences them.
     """
 

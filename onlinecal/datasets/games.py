@@ -19,13 +19,14 @@ class NBAGames(base.FileDataset):
     """FiveThirtyEight's forecasts of 8,886 basketball games, and who won.
 
     There is a forecast before each game of the National Basketball Association from October 2015 to June
-    2022, in the order of their days. Iterating gives pairs (x, y) as river's data sets do: x has `date` (a
-    datetime.date), `season` (the year in which it ends), `home` and `away` (names of teams) and `forecast`
-    (the probability, before the game, that the home team wins); y is whether it won. The file, a packed CSV
-    with the column `home_won` for y, is at `path`.
+    2022, in the order of their days. Each iteration gives all pairs (x, y), as river's data sets do. The dict
+    x has `date` (a datetime.date), `season` (an int, the year in which it ends), `home` and `away` (names of
+    teams) and `forecast` (the probability, before the game, that the home team wins); y is True if the home
+    team won, else False. The file, a CSV packed by gzip with the column `home_won` (0 or 1) for y, is at
+    `path`. It comes with the package.
 
-    The forecasts are too high for the home teams: .619 on average, of which .572 won. The games of a day were
-    forecast before any of them was over.
+    The forecasts are too high for the home teams: they are .619 on average, and .572 of the home teams won.
+    The games of a day were forecast before any of them was over.
 
     Examples
     --------
