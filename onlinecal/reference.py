@@ -56,8 +56,14 @@ Number = float | Fraction
 def almost_one_step_ahead(m: int) -> Generator[float, int, None]:
     """Algorithm 1 of the online paper on the grid 0, 1/m, ..., 1, with `m` a whole number of at least 1.
 
-    On any T outcomes its predictions are at most T/m + m + 1 away from calibrated ones, a sum over rounds;
-    that is 2√T + 1 for m = √T (Theorem 1). `alpha[i]` is m times the look-ahead bias of the point i/m.
+    A generator: `next` gives the first prediction, and `send` with each outcome, 0 or 1, the next one. On any
+    T outcomes the predictions are at most T/m + m + 1 away from calibrated ones, a sum over rounds; that is
+    2√T + 1 for m = √T (Theorem 1). Raises ValueError, at `next` for another m, at `send` for another outcome,
+    which ends the game.
+
+    A prediction is the lower one of two adjacent points; the one of both that is nearer to the outcome is the
+    look-ahead prediction. `alpha[i]` is m times the sum of (point - outcome) over the rounds that had the
+    point i/m as that.
 
     The proof is in docs/tutorials/paper.md#why-the-proof. The compiled functions that play the same game are
     `propose` and `charge` of onlinecal/forecasters/binary/uniform.py, with the rule "sign".
@@ -80,10 +86,11 @@ def almost_one_step_ahead(m: int) -> Generator[float, int, None]:
 def one_step_ahead(m: int, outcomes: Iterable[int]) -> Iterator[float]:
     """One-Step-Ahead of the online paper (section 3), which no one can play: it predicts after the outcome.
 
-    Its predictions on `outcomes`, of 0 and 1, are the look-ahead predictions of Algorithm 1 on the same grid,
-    0, 1/`m`, ..., 1: an iterator with one for each outcome. Their expected calibration error is at most m +
-    1, a sum over rounds (Theorem 2). Raises ValueError, when it is read, for any other outcome, and for an m
-    that is no whole number of at least 1.
+    It returns an iterator with a prediction, a float, for each of the `outcomes`, 0 or 1. Before each outcome
+    two adjacent points of the grid 0, 1/`m`, ..., 1 are fixed, and the prediction is the one of both that is
+    nearer to the outcome: the look-ahead prediction of Algorithm 1. The expected calibration error, the sum
+    over points of |sum of (point - outcome)|, is at most m + 1, a sum over rounds (Theorem 2). Raises
+    ValueError, when it is read, for any other outcome, and for an m that is no whole number of at least 1.
     """
     m = check_count(m, "m")
     alpha, i = [0] * (m + 1), (m - 1) // 2
@@ -101,24 +108,26 @@ def one_step_ahead(m: int, outcomes: Iterable[int]) -> Iterator[float]:
 
 
 def balanced(m: int, slack: Fraction | float = Fraction(1, 2)) -> Generator[float, int, None]:
-    """Algorithm 1 with the balanced rule of docs/theory.md (section 2), which halves its bound.
+    """Algorithm 1 of the online paper with the balanced rule of docs/theory.md, which halves its bound.
 
-    A point accepts an outcome if that brings its bias not beyond `slack`, which is at least 1/2. Predictions
-    are midpoints of the grid with `m` cells. On any T outcomes they are at most T/(2m) + slack (m - 1) away
-    from calibrated ones, a sum over rounds; that is less than √T for m = √T and slack 1/2 (Theorem 7).
+    A generator: `next` gives the first prediction, and `send` with each outcome, 0 or 1, the next one.
+    Predictions are midpoints of two adjacent points of the grid with `m` cells. When the outcome is known the
+    round counts at the one of both that is nearer to it, and the bias of a point is the sum of (point -
+    outcome) over these rounds. Points are chosen such that no bias leaves [-`slack`, `slack`], with a slack
+    of at least 1/2. On any T outcomes the predictions are at most T/(2m) + slack (m - 1) away from calibrated
+    ones, a sum over rounds; that is less than √T for m = √T and slack 1/2 (Theorem 7).
 
-    It is a generator as that of Algorithm 1: send it each outcome, and it yields the next prediction. Raises
-    ValueError, at the first `next` or the outcome, for what is out of range.
+    Raises ValueError, at `next` for another m or slack, at `send` for another outcome, which ends the game.
     """
-    m, slack = check_count(m, "m"), Fraction(slack)
-    if slack < Fraction(1, 2):
+    m, most = check_count(m, "m"), exact(slack, "slack")
+    if most < Fraction(1, 2):
         raise ValueError(f"slack must be at least 1/2, got {slack}")
     alpha, i = [0] * (m + 1), (m - 1) // 2
     while True:
         # choose two adjacent points of which the lower one accepts 0 and the upper one accepts 1
-        while alpha[i] + i > slack * m:
+        while alpha[i] + i > most * m:
             i -= 1
-        while alpha[i + 1] + (i + 1) - m < -slack * m:
+        while alpha[i + 1] + (i + 1) - m < -most * m:
             i += 1
         # predict the midpoint and observe the outcome
         y = outcome_of((yield (2 * i + 1) / (2 * m)))
@@ -127,10 +136,11 @@ def balanced(m: int, slack: Fraction | float = Fraction(1, 2)) -> Generator[floa
 
 
 def predictions(forecaster: Generator[Any, Any, None], outcomes: Iterable[Any]) -> list[Any]:
-    """What the `forecaster` predicts before each of the `outcomes`: as many predictions, in their order.
+    """What the `forecaster` predicts before each of the `outcomes`: a list of as many, in their order.
 
-    `forecaster` is a fresh generator, as of `almost_one_step_ahead(m)` or `SimplexForecaster(k, m).game()`;
-    it is played on. Raises what it raises, a ValueError for what is no outcome.
+    `forecaster` is a fresh generator, as of `almost_one_step_ahead(m)`, `balanced(m)` or
+    `SimplexForecaster(k, m).game()`; it is used up. Without outcomes the list is empty. Raises what it
+    raises, a ValueError for what is no outcome.
     """
     made = []
     prediction = next(forecaster)
@@ -147,14 +157,21 @@ Point = tuple[int, ...]
 class SimplexForecaster:
     """Almost-One-Step-Ahead for `k` classes on the points x/`m` (docs/theory-simplex.md, sections 1 to 5).
 
-    Each point carries one class as its label. Predictions are barycentres of a full cell, whose k vertices
-    carry all labels. On any T outcomes their l1 distance to calibrated ones is at most r(k, m) T/m + B(k, m),
-    a sum over rounds (Theorem 11).
+    A point of the grid is a tuple `x` of k whole numbers with sum m, and stands for the probabilities x/m.
+    Each point carries one class as its label. A cell is k neighbouring points, its vertices; it is full if
+    these carry all k classes. Predictions are the means of the vertices of a full cell, and once the class is
+    known the round is charged to the vertex that carries it. On any T outcomes the predictions' l1 distance
+    to calibrated ones is at most r(k, m) T/m + B(k, m), a sum over rounds, with r and B as in Theorem 11
+    there.
+
+    `game` and `observe` play rounds. The other methods are their steps, and take for granted what these hand
+    to them.
 
     Attributes
     ----------
     counts, labels
-        For each charged point how often it was charged with each class, k numbers, and its label.
+        Dicts by point, for those charged so far: how often with each class, a list of k numbers; and the
+        class that the point carries now.
     cell, steps
         The k vertices of the current cell in cyclic order. Step i leads from vertex i to the next one: it
         moves a unit from class `steps[i]` to the class after it, the first one after the last.
@@ -174,24 +191,25 @@ class SimplexForecaster:
     # section 1: the game
 
     def game(self) -> Generator[list[float], int, None]:
-        """A generator of predictions, lists of k probabilities.
+        """A generator of predictions, lists of k probabilities: `next` gives the first one.
 
-        Send it the class that came, 0 to k - 1, and it yields the next prediction. Raises ValueError for
-        any other outcome.
+        `send` with the class that came, 0 to k - 1, gives the next one. It plays on this object, by
+        `observe`. Raises ValueError for any other outcome, which ends the game.
         """
         while True:
             outcome = yield [float(p) for p in self.barycentre()]
             self.observe(outcome)
 
     def barycentre(self) -> list[Fraction]:
-        """The mean of the current cell's vertices, k fractions of sum 1: the next prediction."""
+        """The mean of the current cell's k vertices, the coming prediction: k fractions with sum 1."""
         return [Fraction(sum(column), self.k * self.m) for column in zip(*self.cell, strict=True)]
 
     def observe(self, outcome: int) -> Point:
-        """Charge the vertex of the cell that carries the `outcome`, a class from 0 to k - 1, as its label.
+        """Settle a round with the `outcome`, the class that came, from 0 to k - 1.
 
-        A round is settled so. Returns that vertex: the look-ahead prediction. Raises ValueError for any other
-        outcome.
+        It charges the vertex of the current cell that carries this class as its label, and returns this
+        vertex, the look-ahead prediction: k whole numbers with sum m. The cell may be another one then.
+        Raises ValueError, and changes nothing, for any other outcome.
         """
         y = check_count(outcome, "outcome", self.k - 1, least=0)
         (look_ahead,) = [x for x in self.cell if self.label(x) == y]
@@ -199,7 +217,11 @@ class SimplexForecaster:
         return look_ahead
 
     def charge(self, x: Point, outcome: int) -> None:
-        """Book the `outcome` at the point `x`; if that changes the label of a vertex, find a full cell."""
+        """Count a round with the class `outcome` at the point `x`, and give x the label that follows.
+
+        If x is a vertex of the current cell and its label changes, another full cell becomes the current one:
+        one nearby, as `doors` finds it, or else one found by `walk`.
+        """
         before = self.label(x)
         self.counts.setdefault(x, [0] * self.k)[outcome] += 1
         self.labels[x] = self.earliest_deadline(x, outcome)
@@ -210,15 +232,20 @@ class SimplexForecaster:
     # section 3: the labels
 
     def label(self, x: Point) -> int:
-        """The class that the point `x` carries as its label: its coordinate in `x` is positive (Lemma 4)."""
+        """The class, 0 to k - 1, that the point `x` carries as its label; its coordinate in `x` is positive.
+
+        That is what `charge` gave to it last, for a point that was never charged the class by
+        `earliest_deadline`. `x` is k whole numbers with sum m (Lemma 4).
+        """
         return self.labels[x] if x in self.labels else self.earliest_deadline(x, None)
 
     def earliest_deadline(self, x: Point, last: int | None) -> int:
         """The class, 0 to k - 1, that Tijdeman's rule gives as label to the point `x` (Theorem 5).
 
         `x` is k whole numbers with sum m. The rule looks at how often x was charged with each class so far.
-        `last` is the class with which x was charged last, None if it never was. Of classes with equal
-        deadlines `last` wins, else the largest.
+        Of the classes that may be charged now it takes the one whose bias, without a charge, would soonest be
+        too large, its deadline. `last` is the class with which x was charged last, None if it never was. Of
+        classes with equal deadlines `last` wins, else the largest.
         """
         support = [j for j in range(self.k) if x[j] > 0]
         if len(support) == 1:
@@ -235,13 +262,15 @@ class SimplexForecaster:
     # section 4: a full cell always exists, and the walk through the slab finds one
 
     def walk(self, target: list[Fraction], label: Callable[[Point], int]) -> tuple[list[Point], list[int]]:
-        """Find a full cell for these labels, from the anchor nearest to the `target`.
+        """Find a full cell by a walk that begins near the `target`, k fractions with sum 1.
 
-        Returns its k vertices and its k steps.
+        `label` gives the class that a point carries. Returns the cell's k vertices and its k steps, as in
+        `cell` and `steps`, which stay as they are.
 
-        The slab has two copies of the grid, at level 0 with artificial labels and at level 1 with those of
-        `label`. Of the slab's vertices (point, level) k + 1 are a cell; its steps are those of a cell of the
-        grid and one that goes UP.
+        The walk goes through a slab of two copies of the grid: on level 0 points have the labels of
+        `artificial`, under which only the cell of the `anchor` is full, on level 1 those of `label`. Of the
+        slab's vertices (point, level) k + 1 are a cell; its steps are those of a cell of the grid and one
+        that goes up.
         """
         k, anchor, up = self.k, self.anchor(target), -1
         full = [tuple(a + (c == j) for c, a in enumerate(anchor)) for j in range(k)]
@@ -262,16 +291,19 @@ class SimplexForecaster:
             newest = drop
 
     def artificial(self, x: Point, anchor: list[int]) -> int:
-        """The artificial label of `x`: the first class c such that x has more in 0 to c than the `anchor`.
+        """The artificial label of the point `x`, from which `walk` begins: a class from 0 to k - 1.
 
-        Only the anchor's cell is full under these labels (Lemma 8).
+        It is the first class c such that `x` has more in the classes 0 to c together than the `anchor` has.
+        Both are k whole numbers, with sums m and m - 1. Only the anchor's cell is full under these labels
+        (Lemma 8).
         """
         return next(c for c in range(self.k) if sum(x[: c + 1]) > sum(anchor[: c + 1]))
 
     def anchor(self, target: list[Fraction]) -> list[int]:
         """The k whole numbers with sum m - 1 whose cell has its centre nearest to the `target`.
 
-        They are found by the method of largest remainders.
+        The cell's vertices have one more in one of the classes. `target` is k fractions with sum 1. The
+        numbers are found by the method of largest remainders.
         """
         anchor = [max(0, floor(self.m * u - Fraction(1, self.k))) for u in target]
         while sum(anchor) < self.m - 1:
@@ -285,10 +317,11 @@ class SimplexForecaster:
     # section 5: staying near, through two doors
 
     def doors(self, changed: int) -> tuple[list[Point], list[int]] | None:
-        """A full cell near the current one, its vertices and its steps; None if the walks find none.
+        """A full cell near the current one, its k vertices and its k steps; None if the walks find none.
 
-        The vertex number `changed` now has the label of another vertex. One walk begins by dropping the
-        first of these two, another by dropping the second. The walks take turns.
+        `changed` is the place in `cell`, from 0, of the vertex whose label has just become that of another
+        vertex. One walk begins by dropping the first of these two, another by dropping the second; they take
+        turns until one is at a full cell. `cell` and `steps` stay as they are.
         """
         labels = [self.label(x) for x in self.cell]
         (twin,) = [i for i in range(self.k) if labels[i] == labels[changed] and i != changed]
@@ -338,10 +371,19 @@ Errors = dict[Group, list[Fraction]]
 
 
 class Correction(NamedTuple):
-    """One time step: the prediction of `group` for the class `class_number` moves to its frequency.
+    """One time step of `multiclass_calibration`: the prediction of a group for one class is corrected.
 
-    After that the group predicts the k numbers `corrected`. It is merged with the group `other`, or with none
-    if that is None.
+    Attributes
+    ----------
+    group
+        The group whose prediction was corrected, a frozenset of bins. A bin is the tuple of floor(levels * q)
+        for the k probabilities q of a row.
+    class_number
+        The class, 0 to k - 1, whose prediction moved to the class's frequency in the group.
+    corrected
+        What the group predicts then, k fractions: the nearest ones to that with sum 1.
+    other
+        The group that it was merged with then, since both predicted in the same bin; None if there was none.
     """
 
     group: Group
@@ -351,18 +393,19 @@ class Correction(NamedTuple):
 
 
 class MulticlassCalibration(NamedTuple):
-    """The end of `multiclass_calibration`.
+    """What `multiclass_calibration` returns: a calibrated predictor, and how it came about.
 
     Attributes
     ----------
     h
-        The calibrated predictor: from a row of k probabilities to k others, the prediction of its bin's
-        group. Rows of a bin that is in no group get the canonical distribution of their bin.
+        The calibrated predictor, a function from a row of k probabilities to the k fractions that the group
+        of its bin predicts. A row whose bin is in no group gets, of the distributions in that bin, the
+        nearest to its lower corner.
     pred
-        The last prediction, k fractions, of each group. A group is a frozenset of bins, and a bin is the
-        tuple of floor(lambda q) for the k probabilities q of a row, with lambda the number of levels.
+        By group the last prediction, k fractions. A group is a frozenset of bins, and a bin is the tuple of
+        floor(levels * q) for the k probabilities q of a row.
     steps
-        The `Correction` of each time step, in order.
+        The `Correction` of each time step, a list in their order.
     """
 
     h: Callable[[Sequence[Number]], list[Fraction]]
@@ -383,24 +426,32 @@ def multiclass_calibration(
 ) -> MulticlassCalibration:
     """Algorithm 2 of the l_p paper, of which Algorithm 1 is the outline, in exact fractions.
 
-    On the rows that it was given, the probability-weighted l_p calibration error of the answer, an average
-    over rows, is at most epsilon (Lemma 15). Every estimate is made from all rows, where the paper has fresh
-    rows for each size of a group.
+    Rows are put into bins, by their probabilities rounded down to levels, and bins into groups that share a
+    prediction. The error of a group and class is |(share of all rows in the group) * prediction - share of
+    all rows that are in it and have the class|. While one is above the tolerance, that prediction moves to
+    the class's frequency in the group, and the groups' predictions stay probabilities. On the rows that it
+    was given the l_p calibration error of the answer is then at most epsilon (Lemma 15): the l_p norm, over
+    the level sets of its predictions and the classes, of |sum of (prediction - 1 if the class came, else 0)|
+    / n. Every estimate is made from all rows, where the paper has fresh rows for each size of a group.
 
     Parameters
     ----------
     table, labels
-        The predictions f(x), n rows of k probabilities, and the n classes that came, 0 to k - 1. A float is
-        what it is to the last bit: 0.7 is a little less than the level 7/10.
+        The predictions, n rows of k probabilities with sum 1 within 1e-6, and the n classes that came, 0 to k
+        - 1. A float is what it is to the last bit: 0.7 is a little less than the level 7/10.
     p, epsilon
         The order of the error, above 1 or inf, and how much of it may be left, between 0 and 1.
-    n_levels, tolerance
-        How many levels a class has, and the largest error that is not corrected, between 0 and 1; in place of
-        the paper's lambda and beta/2. None: those.
+    n_levels
+        How many levels a class has, at least 1. None: as many as the paper has for p and epsilon.
+    tolerance
+        The largest error of a group and class that is not corrected, between 0 and 1. None: the paper's, for
+        p and epsilon. With another one, epsilon promises nothing.
     start
-        What a bin predicts at first. None: rho, the distribution that is nearest to its corner.
+        A function from a bin, k whole numbers that count levels, to what it predicts at first, k fractions.
+        None: of the distributions in the bin, the nearest to its lower corner.
     select
-        Which group and class is corrected, where several have large errors. None: the largest error.
+        A function from a dict, by group its k errors, to the group and the class to correct next. None: those
+        with the largest error, of equal ones the first.
 
     Returns
     -------
@@ -411,13 +462,13 @@ def multiclass_calibration(
     ------
     ValueError
         For p, epsilon, n_levels or tolerance out of range, for a table without rows or with rows that are not
-        probabilities, and for another number of labels.
+        probabilities, and for labels of another number or out of range.
     """
     rows, k = checked_rows(table, labels)
     n = len(rows)
     # set beta and lambda, and with them the discretization R and the canonical distributions rho
     order, error = check_order(p, above_one=True), check_open_unit(epsilon, "epsilon")
-    if tolerance is not None and not 0 < tolerance < 1:
+    if tolerance is not None and not 0 < exact(tolerance, "tolerance") < 1:
         raise ValueError(f"tolerance must be a number between 0 and 1, got {tolerance}")
     power = 0.0 if isinf(order) else 1 / (order - 1)
     beta = Fraction(error * (error / 2) ** power) if tolerance is None else 2 * Fraction(tolerance)
@@ -507,14 +558,26 @@ def projected(z: Sequence[Any]) -> list[Any]:
     return [value - shift if value > shift else 0 * value for value in z]
 
 
+def exact(value: Any, name: str) -> Fraction:
+    """A number as a fraction, to the last bit."""
+    try:
+        return Fraction(value)
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a finite number, got {value!r}") from error
+
+
 def checked_rows(
     table: Sequence[Sequence[Number]], labels: Sequence[int]
 ) -> tuple[list[list[Fraction]], int]:
     """Rows of probabilities as fractions, and how many classes they have."""
-    rows = [[Fraction(q) for q in row] for row in table]
-    if not rows or len(labels) != len(rows):
+    rows = [
+        [exact(q, f"class {c} in row {t} of table") for c, q in enumerate(row)] for t, row in enumerate(table)
+    ]
+    if not rows:
+        raise ValueError("table must have at least one row, got none")
+    if len(labels) != len(rows):
         raise ValueError(
-            f"labels must be one for each row of table, at least one, got {len(labels)} for {len(rows)} rows"
+            f"labels must be one for each row of table, got {len(labels)} labels for {len(rows)} rows"
         )
     k = len(rows[0])
     for t, (row, label) in enumerate(zip(rows, labels, strict=True)):
@@ -541,14 +604,16 @@ Maximizer = Callable[[list[Row], list[Row]], Assignment]
 
 
 class DecisionCalibration(NamedTuple):
-    """The end of a decision calibration.
+    """What a decision calibration returns: a calibrated predictor, and how it came about.
 
     Attributes
     ----------
     predict
-        The calibrated prediction function: from a row of C probabilities to C others.
+        The calibrated prediction function: from a row of C probabilities to C others, floats with sum 1.
     rounds
-        Of each round the partition b and what is added on its regions: K rows of C numbers.
+        A pair for each round, a list in their order. First the partition: a function from a row of C
+        probabilities to K numbers with sum 1, how far it belongs to each of K regions. Then what was added on
+        these regions, K rows of C numbers.
     """
 
     predict: Callable[[Sequence[float]], Row]
@@ -560,11 +625,32 @@ def hard_decision_calibration(
 ) -> DecisionCalibration:
     """Algorithm 1 of the decision paper: correct on hard partitions until the error is at most `epsilon`.
 
-    The `table` has n rows of C probabilities, `labels` the n classes that came, 0 to C - 1. In each round
-    `search` gets the rows and what is left of the outcomes, and returns the partition to correct on. The
-    paper does not say how to find the best of all partitions; `worst_of` tries those of a list. On these
-    rows every round lowers the mean squared error by at least epsilon^2/K, for K actions (Theorem 2.2). The
-    error is an average over rows. Raises ValueError unless epsilon is positive, and for a bad table.
+    A partition is a function from a row of C probabilities to K numbers with sum 1: how far the row belongs
+    to each of K regions, one for each action. The residual of a row is C numbers, 1 for the class that came
+    and 0 for the others, minus the row. A region's error is the length of a vector, the average over all rows
+    of membership * residual. Each round takes a partition from `search`, and adds to the rows of each region
+    their mean residual. It ends when the regions' errors have a sum of at most epsilon. On the rows of the
+    table every round lowers the mean squared error by at least epsilon^2/K (Theorem 2.2).
+
+    Parameters
+    ----------
+    table, labels
+        n rows of C probabilities with sum 1 within 1e-6, and the n classes that came, 0 to C - 1.
+    search
+        A function from the n rows, as they are then, and their n residuals to the partition to correct on.
+        The paper does not say how to find the worst of all partitions; `worst_of` tries those of a list.
+    epsilon
+        The sum of the regions' errors, averages over rows, at which it ends, above 0.
+
+    Returns
+    -------
+    DecisionCalibration
+        The calibrated prediction function, and of each round what it added.
+
+    Raises
+    ------
+    ValueError
+        Unless epsilon is positive, and for a table or labels that are not as above.
     """
     (rows, _), epsilon = checked_rows(table, labels), check_positive(epsilon, "epsilon")
     p = [[float(q) for q in row] for row in rows]
@@ -590,16 +676,36 @@ def soft_decision_calibration(
 ) -> DecisionCalibration:
     """Algorithm 2 of the decision paper (Appendix A): correct on soft partitions, all K regions together.
 
-    It differs from Algorithm 1 in the correction and in the end. The corrections U of the K regions, which
-    overlap, are found together: they solve D U = R with R_a = E[(Y - p) b_a] and D_aa' = E[b_a b_a']. If D
-    has no inverse, any solution is taken: on the rows of the `table` all of them say the same. The algorithm
-    ends before the first round with sum_a |R_a|^2 < epsilon^2/K, a round that the paper still plays. Then
-    sum_a |R_a| < epsilon, for every partition if `search` finds the one with the largest sum.
+    A partition b is a function from a row of C probabilities to K numbers b_a with sum 1: how far the row
+    belongs to each of K regions, one for each action a. The residual of a row p is Y - p, with Y 1 for the
+    class that came and 0 for the others. Each round takes a partition from `search`. The corrections U of its
+    regions, K rows of C numbers, are found together, since regions overlap: D U = R with R_a = E[(Y - p) b_a]
+    and D_aa' = E[b_a b_a'], averages over rows. If D has no inverse, any solution is taken: on the rows of
+    the table all of them say the same.
 
-    The `table` has n rows of C probabilities, `labels` the n classes that came, 0 to C - 1. These, `search`
-    and `epsilon` are as for `hard_decision_calibration`. On these rows every round lowers the mean squared
-    error by at least epsilon^2/K (Theorem 2.2'). Raises ValueError unless epsilon is positive, and for a bad
-    table.
+    It ends before the first round with sum_a |R_a|^2 < epsilon^2/K, a round that the paper still plays. Then
+    sum_a |R_a| < epsilon, for every partition if `search` finds the one with the largest sum of squares. On
+    the rows of the table every round lowers the mean squared error by at least epsilon^2/K (Theorem 2.2').
+
+    Parameters
+    ----------
+    table, labels
+        n rows of C probabilities with sum 1 within 1e-6, and the n classes that came, 0 to C - 1.
+    search
+        A function from the n rows, as they are then, and their n residuals to the partition to correct on.
+        The paper does not say how to find the worst of all partitions; `worst_of` tries those of a list.
+    epsilon
+        How large the sum of the regions' errors |R_a|, averages over rows, may be at the end, above 0.
+
+    Returns
+    -------
+    DecisionCalibration
+        The calibrated prediction function, and of each round what it added.
+
+    Raises
+    ------
+    ValueError
+        Unless epsilon is positive, and for a table or labels that are not as above.
     """
     (rows, _), epsilon = checked_rows(table, labels), check_positive(epsilon, "epsilon")
     p = [[float(q) for q in row] for row in rows]
@@ -621,8 +727,8 @@ def soft_decision_calibration(
 def hard(w: Sequence[Sequence[float]]) -> Assignment:
     """The partition by the largest of K linear scores with the weights `w`, K rows of C numbers (Eq. 6).
 
-    Returns a function from a row of C probabilities to K numbers: 1 for the action with the largest score, of
-    equals the first, and 0 for the others.
+    A function from a row of C probabilities to K floats: 1.0 for the action with the largest score, of equals
+    the first, and 0.0 for the others. The score of an action is the sum of weight times probability.
     """
 
     def b(q: Row) -> Row:
@@ -635,7 +741,8 @@ def hard(w: Sequence[Sequence[float]]) -> Assignment:
 def soft(w: Sequence[Sequence[float]]) -> Assignment:
     """The partition by the softmax of K linear scores with weights `w`, K rows of C numbers (section 4.4).
 
-    Returns a function from a row of C probabilities to K numbers of sum 1, one for each action.
+    A function from a row of C probabilities to K floats with sum 1, one for each action. The score of an
+    action is the sum of weight times probability.
     """
 
     def b(q: Row) -> Row:
@@ -649,9 +756,12 @@ def soft(w: Sequence[Sequence[float]]) -> Assignment:
 def worst_of(partitions: Sequence[Assignment]) -> Maximizer:
     """A `search` for `hard_decision_calibration` and `soft_decision_calibration`, by brute force.
 
-    It returns the one of these `partitions`, as of `hard` or `soft`, that has the largest sum of errors over
-    actions; of equal ones the first.
+    It is a function that gets n rows of C probabilities and their n residuals, and returns the one of these
+    `partitions`, at least one, as of `hard` or `soft`, whose regions' errors have the largest sum; of equal
+    ones the first. Raises ValueError if there are no partitions.
     """
+    if not partitions:
+        raise ValueError("partitions must be at least one, got none")
 
     def search(p: list[Row], wrong: list[Row]) -> Assignment:
         return max(partitions, key=lambda b: sum(hypot(*R_a) for R_a in biases([b(q) for q in p], wrong)))
