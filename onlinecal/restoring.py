@@ -23,14 +23,15 @@ def owned(array: NDArray[Any]) -> NDArray[Any]:
     return np.array(array, order="C", subok=False)
 
 
-CHANGED = ": the saved state is damaged, or it was changed; load another copy of it"
-"""The end of the error below, which others replace by advice of their own."""
+DAMAGED = "the saved state is damaged or was changed: "
+CHANGED = ". Load another copy of it"
+"""The beginning and the end of the error below, which others replace by words of their own."""
 
 
 def require(holds: bool, what: str) -> None:
     """ValueError, which names `what`, unless a condition holds for a state that came from outside."""
     if not holds:
-        raise ValueError(f"{what} cannot be that of any run{CHANGED}")
+        raise ValueError(f"{DAMAGED}{what} cannot be that of any run{CHANGED}")
 
 
 class Restored:

@@ -69,7 +69,7 @@ from onlinecal.engine.settings import KeySettings, all_settings
 from onlinecal.engine.watch.key_watch import Summary
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.engine.watch.totals import Totals
-from onlinecal.restoring import CHANGED, require
+from onlinecal.restoring import CHANGED, DAMAGED, require
 from onlinecal.version import check_format
 
 FIRST_ENTRIES = 64
@@ -168,7 +168,7 @@ class Book:
                 entries = self._fill_in(key, data)
         except Exception as error:
             self.arrays.let_go([key.first_lane])
-            why = str(error).replace(CHANGED, "")
+            why = str(error).replace(DAMAGED, "").replace(CHANGED, "")
             if isinstance(error, msgspec.MsgspecError):
                 why = "its bytes were changed"
             raise ValueError(f"the state of key {name!r} is damaged: {why}. {REPAIR_ADVICE}") from error

@@ -105,7 +105,8 @@ class GridBaseline(Baseline):
     n_cells
         m, at least 1, instead of the number that suits the horizon.
     seed
-        Of the draws: an integer or a sequence of integers, none negative.
+        Of the draws: an integer or a sequence of integers, none negative. The same seed and outcomes give the
+        same forecasts.
 
     Raises
     ------
@@ -134,11 +135,12 @@ class GridBaseline(Baseline):
         return new_memory(np.arange(m + 1) / m)
 
     def expected_ece(self, rounds: int) -> float:
-        """A bound on the expected ECE after T = `rounds` rounds with hidden draws, a sum over rounds.
+        """A bound on the mean ECE after `rounds` rounds whose draws are hidden, a sum over rounds.
 
-        It is T/(2m) + sqrt((m + 1) T), with m the number of cells of the grid.
-
-        Raises ValueError for a number of rounds that is not whole, or below 0.
+        The ECE is the sum over grid points of |sum of (point - outcome) over the rounds in which it was
+        forecast|. Draws are hidden if whoever chooses the outcomes does not see them. With m cells and T =
+        `rounds` the bound is T/(2m) + sqrt((m + 1) T). Nothing is played. Raises ValueError for a number of
+        rounds that is not whole, or below 0.
         """
         rounds = check_count(rounds, "rounds", least=0)
         m = self.n_points - 1
@@ -146,7 +148,7 @@ class GridBaseline(Baseline):
 
     @property
     def n_points(self) -> int:
-        """m + 1, the number of grid points."""
+        """How many points the grid has: m + 1 with m cells."""
         return int(self.memory[POINTS])
 
 
@@ -176,18 +178,22 @@ def between_neighbours(leaning: Callable[[Memory, int], float]) -> Callable[[Mem
 class FosterForecaster(GridBaseline):
     """Draws between neighbouring grid points whose average outcomes are more than half a cell off.
 
-    While the draws are hidden, the expected ECE, a sum over rounds, is at most T/(2m) + sqrt((m + 1) T),
-    about 1.5 T^(2/3) at m = T^(1/3). A point's lean is what its rounds are off beyond half a cell each, a sum
-    in units of 1/(2m). The sum over points of the squared lean grows by at most 1 a round in expectation.
+    Forecasts are points of the grid 0, 1/m, ..., 1. A point leans up if the average outcome of its rounds is
+    more than 1/(2m) above it, down if it is more than that below. A point that leans neither way is forecast
+    as it is, else one of two neighbours that lean towards each other is drawn. The expected calibration error
+    (ECE) is the sum over points of |sum of (point - outcome) over the rounds in which it was forecast|, a sum
+    over rounds. While whoever chooses the outcomes does not see the draws, its mean is at most T/(2m) +
+    sqrt((m + 1) T), about 1.5 T^(2/3) at m = T^(1/3) (docs/theory-baselines.md).
 
     Parameters
     ----------
     horizon
-        T, the number of rounds it is made for, at least 1.
+        T, the number of rounds it is made for, at least 1; it may play fewer or more.
     n_cells
-        m, the cells of the grid, at least 1. None: about T^(1/3).
+        m, the cells of the grid, from 1 to 2^20. None: about T^(1/3).
     seed
-        Of the draws: an integer or a sequence of integers, none negative.
+        Of the draws: an integer or a sequence of integers, none negative. The same seed and outcomes give the
+        same forecasts.
 
     Raises
     ------
@@ -207,19 +213,22 @@ class FosterForecaster(GridBaseline):
 class FosterHartForecaster(GridBaseline):
     """Draws between neighbouring grid points whose average errors differ in sign: hedging the forecast.
 
-    It is like Foster's, but without a tolerance: every error is worked off. While the draws are hidden, the
-    expected ECE, a sum over rounds, is at most T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))): the sum over
-    points of (average error)^2 times rounds grows in expectation by at most 1/(4m^2) a round, and by 1/n the
-    nth time a point is drawn.
+    Forecasts are points of the grid 0, 1/m, ..., 1. A point whose average outcome is the point itself is
+    forecast as it is, else one of two neighbours is drawn, of which the lower one is below its average
+    outcome and the upper one above. The expected calibration error (ECE) is the sum over points of |sum of
+    (point - outcome) over the rounds in which it was forecast|, a sum over rounds. While whoever chooses the
+    outcomes does not see the draws, its mean is at most T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1))))
+    (docs/theory-baselines.md).
 
     Parameters
     ----------
     horizon
-        T, the number of rounds it is made for, at least 1.
+        T, the number of rounds it is made for, at least 1; it may play fewer or more.
     n_cells
-        m, the cells of the grid, at least 1. None: about T^(1/3).
+        m, the cells of the grid, from 1 to 2^20. None: about T^(1/3).
     seed
-        Of the draws: an integer or a sequence of integers, none negative.
+        Of the draws: an integer or a sequence of integers, none negative. The same seed and outcomes give the
+        same forecasts.
 
     Raises
     ------
@@ -235,12 +244,13 @@ class FosterHartForecaster(GridBaseline):
     places = (LAST_PLACE,)
 
     def expected_ece(self, rounds: int) -> float:
-        """A bound on the expected ECE after T = `rounds` rounds with hidden draws, a sum over rounds.
+        """A bound on the mean ECE after `rounds` rounds whose draws are hidden, a sum over rounds.
 
-        It is T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))), with m the number of cells of the grid. The
-        logarithm is 0 if T is less than m + 1.
-
-        Raises ValueError for a number of rounds that is not whole, or below 0.
+        The ECE is the sum over grid points of |sum of (point - outcome) over the rounds in which it was
+        forecast|. Draws are hidden if whoever chooses the outcomes does not see them. With m cells and T =
+        `rounds` the bound is T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1)))), where the logarithm is 0 if T is
+        less than m + 1. Nothing is played. Raises ValueError for a number of rounds that is not whole, or
+        below 0.
         """
         rounds = check_count(rounds, "rounds", least=0)
         m = self.n_points - 1
@@ -251,16 +261,19 @@ class FosterHartForecaster(GridBaseline):
 class PowerOfTwoChoices(GridBaseline):
     """A reference that names two neighbouring points, looks at the outcome, and answers with one of them.
 
-    It peeks, so it is no forecaster. Without any draw its ECE is at most T/(2m) + m + 1, about sqrt(2T) with
-    m = sqrt(T/2). `replay` gives its answers. `predict_proba_one` must speak before the outcome, and gives
-    the mean of the two points.
+    It peeks, so it is no forecaster. Its points are those of the grid 0, 1/m, ..., 1. A point whose average
+    outcome is within 1/(2m) of it is answered as it is; else the answer is the one of two neighbours that is
+    nearer to the outcome. Without any draw the expected calibration error, the sum over points of |sum of
+    (point - outcome) over the rounds that were answered with it|, is at most T/(2m) + m + 1, a sum over T
+    rounds, about sqrt(2T) with m = sqrt(T/2). `replay` gives its answers. `predict_proba_one` must speak
+    before the outcome, and gives the mean of the two points.
 
     Parameters
     ----------
     horizon
-        T, the number of rounds it is made for, at least 1.
+        T, the number of rounds it is made for, at least 1; it may play fewer or more.
     n_cells
-        m, the cells of the grid, at least 1. None: about sqrt(T/2).
+        m, the cells of the grid, from 1 to 2^20. None: about sqrt(T/2).
 
     Raises
     ------
@@ -287,11 +300,12 @@ class PowerOfTwoChoices(GridBaseline):
         return new_memory(np.arange(m + 1) / m, peeks=True)
 
     def expected_ece(self, rounds: int) -> float:
-        """T/(2m) + m + 1, a bound on the ECE of the answers to T = `rounds` outcomes, a sum over rounds.
+        """T/(2m) + m + 1, which the ECE of the answers to T = `rounds` outcomes cannot exceed.
 
-        Nothing is drawn, so it holds always, with m the number of cells of the grid.
-
-        Raises ValueError for a number of rounds that is not whole, or below 0.
+        The ECE is the sum over grid points of |sum of (point - outcome) over the rounds that were answered
+        with it|, a sum over rounds, and m is the number of cells of the grid. Nothing is drawn, so it holds
+        in every game. Nothing is played. Raises ValueError for a number of rounds that is not whole, or below
+        0.
         """
         return self._promise(check_count(rounds, "rounds", least=0))
 
@@ -394,9 +408,11 @@ def mix_stationary(memory: Memory) -> None:
 class FosterVohraForecaster(GridBaseline):
     """Draws so that no grid point regrets, by Brier score, that another one was not forecast in its place.
 
-    The draw is the stationary distribution of a chain that moves from point to point at the rates of their
-    regrets. While the draws are hidden, the expected ECE, a sum over rounds, is at most T/(2m) + sqrt(m + 1)
-    T^(3/4): the sum of squared positive regrets grows by at most m a round in expectation
+    Forecasts are points of the grid 0, 1/m, ..., 1. The draw is the stationary distribution of a chain that
+    moves from point to point at the rates of their regrets, which are the Brier score that the other point
+    would have saved in all rounds of the one. The expected calibration error (ECE) is the sum over points of
+    |sum of (point - outcome) over the rounds in which it was forecast|, a sum over rounds. While whoever
+    chooses the outcomes does not see the draws, its mean is at most T/(2m) + sqrt(m + 1) T^(3/4)
     (docs/theory-baselines.md). The literature states the rate T^(2/3), at m = T^(1/3), and games show it. A
     round costs up to the cube of the number of points that the chain can reach, which adversaries can make
     most of the grid.
@@ -404,11 +420,12 @@ class FosterVohraForecaster(GridBaseline):
     Parameters
     ----------
     horizon
-        T, the number of rounds it is made for, at least 1.
+        T, the number of rounds it is made for, at least 1; it may play fewer or more.
     n_cells
-        m, the cells of the grid, at least 1. None: about T^(1/3).
+        m, the cells of the grid, from 1 to 2^20. None: about T^(1/3).
     seed
-        Of the draws: an integer or a sequence of integers, none negative.
+        Of the draws: an integer or a sequence of integers, none negative. The same seed and outcomes give the
+        same forecasts.
 
     Raises
     ------
@@ -425,11 +442,12 @@ class FosterVohraForecaster(GridBaseline):
     places = (LAST_PLACE,)
 
     def expected_ece(self, rounds: int) -> float:
-        """A bound on the expected ECE after T = `rounds` rounds with hidden draws, a sum over rounds.
+        """A bound on the mean ECE after `rounds` rounds whose draws are hidden, a sum over rounds.
 
-        It is T/(2m) + sqrt(m + 1) T^(3/4), with m the number of cells of the grid.
-
-        Raises ValueError for a number of rounds that is not whole, or below 0.
+        The ECE is the sum over grid points of |sum of (point - outcome) over the rounds in which it was
+        forecast|. Draws are hidden if whoever chooses the outcomes does not see them. With m cells and T =
+        `rounds` the bound is T/(2m) + sqrt(m + 1) T^(3/4). Nothing is played. Raises ValueError for a number
+        of rounds that is not whole, or below 0.
         """
         rounds = check_count(rounds, "rounds", least=0)
         m = self.n_points - 1
@@ -470,20 +488,23 @@ def learn_direction(memory: Memory, place: int, outcome: int) -> None:
 class LinearOptimisationForecaster(GridBaseline):
     """Keeps all grid points' biases small by playing against a vector that gradient ascent moves.
 
-    The ECE is the largest inner product of the errors with such a vector; gradient ascent is within sqrt((m +
-    1) T) of it, and for each of its vectors some draw between two neighbours, found by bisection, keeps the
-    expected product below 1/(2m). While the draws are hidden, the expected ECE, a sum over rounds, is at most
-    T/(2m) + sqrt((m + 1) T) at the horizon T, about 1.5 T^(2/3) at m = T^(1/3). A round takes log2(m) steps,
-    whatever T is.
+    Forecasts are points of the grid 0, 1/m, ..., 1. The expected calibration error (ECE) is the sum over
+    points of |sum of (point - outcome) over the rounds in which it was forecast|, a sum over rounds. It is
+    the largest inner product of the points' sums with a vector of numbers in [-1, 1]. Gradient ascent moves
+    such a vector, and is within sqrt((m + 1) T) of the largest product. For each of its vectors a draw
+    between two neighbours, found by bisection, keeps the expected product below 1/(2m) a round. So while
+    whoever chooses the outcomes does not see the draws, the mean of the ECE is at most T/(2m) + sqrt((m + 1)
+    T) at the horizon T, about 1.5 T^(2/3) at m = T^(1/3). A round takes log2(m) steps, whatever T is.
 
     Parameters
     ----------
     horizon
-        T, the number of rounds it is made for, at least 1.
+        T, the number of rounds it is made for, at least 1; it may play fewer or more.
     n_cells
-        m, the cells of the grid, at least 1. None: about T^(1/3).
+        m, the cells of the grid, from 1 to 2^20. None: about T^(1/3).
     seed
-        Of the draws: an integer or a sequence of integers, none negative.
+        Of the draws: an integer or a sequence of integers, none negative. The same seed and outcomes give the
+        same forecasts.
 
     Raises
     ------
@@ -502,12 +523,13 @@ class LinearOptimisationForecaster(GridBaseline):
         return new_memory(np.arange(m + 1) / m, [math.sqrt((m + 1) / self.horizon)], own=m + 1)
 
     def expected_ece(self, rounds: int) -> float:
-        """A bound on the expected ECE after t = `rounds` rounds with hidden draws, a sum over rounds.
+        """A bound on the mean ECE after `rounds` rounds whose draws are hidden, a sum over rounds.
 
-        It is t/(2m) + sqrt((m + 1) T) (1 + t/T)/2, with m the number of cells of the grid and T the horizon,
-        for which the step size is made.
-
-        Raises ValueError for a number of rounds that is not whole, or below 0.
+        The ECE is the sum over grid points of |sum of (point - outcome) over the rounds in which it was
+        forecast|. Draws are hidden if whoever chooses the outcomes does not see them. With m cells and t =
+        `rounds` the bound is t/(2m) + sqrt((m + 1) T) (1 + t/T)/2, where T is the horizon, for which its
+        steps are made. Nothing is played. Raises ValueError for a number of rounds that is not whole, or
+        below 0.
         """
         rounds = check_count(rounds, "rounds", least=0)
         m = self.n_points - 1
@@ -568,20 +590,24 @@ def mix_minimax(memory: Memory) -> None:
 class MinimaxForecaster(GridBaseline):
     """Draws from the mixture that is best against the worse outcome of the coming round.
 
-    Calibration follows from the minimax theorem, as Hart observed: against a known mixture of outcomes there
-    is a good forecast, so there is a mixture of forecasts that is good against every outcome. His game lasts
-    T rounds; this one is played a round at a time, for the sum of squared leans of `FosterForecaster`. While
-    the draws are hidden, the expected ECE, a sum over rounds, is at most T/(2m) + sqrt((m + 1) T), since its
-    mixture is no worse than Foster's. A round takes O(m) steps.
+    Forecasts are points of the grid 0, 1/m, ..., 1. Calibration follows from the minimax theorem, as Hart
+    observed: against a known mixture of outcomes there is a good forecast, so there is a mixture of forecasts
+    that is good against every outcome. His game lasts T rounds; this one is played a round at a time. It
+    keeps the sum over points of the squared lean small, by how much |sum of (point - outcome)| exceeds 1/(2m)
+    for each of the point's rounds. The expected calibration error (ECE) is the sum over points of |sum of
+    (point - outcome) over the rounds in which it was forecast|, a sum over rounds. While whoever chooses the
+    outcomes does not see the draws, its mean is at most T/(2m) + sqrt((m + 1) T), since the mixture is no
+    worse than that of FosterForecaster. A round takes O(m) steps.
 
     Parameters
     ----------
     horizon
-        T, the number of rounds it is made for, at least 1.
+        T, the number of rounds it is made for, at least 1; it may play fewer or more.
     n_cells
-        m, the cells of the grid, at least 1. None: about T^(1/3).
+        m, the cells of the grid, from 1 to 2^20. None: about T^(1/3).
     seed
-        Of the draws: an integer or a sequence of integers, none negative.
+        Of the draws: an integer or a sequence of integers, none negative. The same seed and outcomes give the
+        same forecasts.
 
     Raises
     ------

@@ -272,13 +272,14 @@ def mixing_rules(
 
 
 class Baseline(Restored, base.Classifier):
-    """A forecaster to compare with: subclasses say with which rules, on which memory.
+    """The base class of forecasters to compare with; subclasses say with which rules, on which memory.
 
-    A subclass sets `machine`, the `Rules` of a mixing machine, and hands the memory before round 0 to
-    `_begin`, once its parameters are stored. One that draws also sets `randomised = True` and hands its
-    `seed` to `_begin`: all draws come from it, so equal parameters and equal outcomes give equal forecasts,
-    round by round or through `replay`. What is proved of the errors of a randomised forecaster holds if
-    whoever chooses the outcomes does not see the draws. docs/baselines.md shows how to write a baseline.
+    By itself it forecasts nothing. A subclass sets the class attribute `machine`, the `Rules` of a mixing
+    machine, and at the end of its `__init__` calls `_begin` with the memory before the first round. One that
+    draws also sets `randomised = True` and calls `_begin(memory, seed)`: all draws come from the seed, so
+    equal parameters and equal outcomes give equal forecasts, round by round or through `replay`. What is
+    proved of the errors of a randomised forecaster holds if whoever chooses the outcomes does not see the
+    draws. docs/baselines.md shows how to write a baseline.
     """
 
     machine: ClassVar[Rules]
@@ -297,25 +298,30 @@ class Baseline(Restored, base.Classifier):
         check_mixing_memory(self.memory, type(self)(**self._get_params()).memory, self.places)
 
     def learn_one(self, x: Any, y: Any) -> None:
-        """Settle the round that `predict_proba_one` answers; the features x are not looked at.
+        """Settle the coming round, whose forecast is that of `predict_proba_one`, with the outcome y.
 
-        Raises ValueError, and learns nothing, when y is not 0, 1, False or True.
+        y is 0, 1, False or True. `predict_proba_one` need not have been called, and the features x are not
+        looked at. Raises ValueError, and learns nothing, for any other y.
         """
         self._play(np.array([outcome_of(y, "y")], np.uint8))
 
     def predict_proba_one(self, x: Any) -> dict[bool, float]:
-        """The forecast of the coming round, already drawn, as the probabilities of False and True.
+        """The forecast of the coming round, as a dict with the probabilities of False and True.
 
-        `learn_one` settles that round. Asking again answers the same, and the features x are not looked at.
+        If it is drawn, it is drawn already: asking again answers the same until a round is settled. The
+        features x are not looked at. `learn_one` settles that round. A reference, which answers after the
+        outcome, gives the mean of its possible answers.
         """
         p = self._probability
         return {False: 1.0 - p, True: p}
 
     def replay(self, outcomes: ArrayLike) -> NDArray[np.float64]:
-        """The forecasts for a sequence of outcomes of shape (T,), going on from the present state.
+        """Play a sequence of outcomes, shape (T,), each 0 or 1 or boolean, and return the forecasts.
 
-        They have shape (T,), and the rounds are settled. References, which look at outcomes, give their
-        answers. Raises ValueError, and plays nothing, unless outcomes are 0 and 1 or boolean.
+        These are float64 of shape (T,), in the order of the outcomes, each made before its outcome was seen;
+        those of a reference, as PowerOfTwoChoices, are its answers after it. It goes on from the present
+        state, and the rounds are settled. Raises ValueError, and plays nothing, if outcomes are empty or
+        anything else.
         """
         return self._play(check_outcomes(outcomes))
 
@@ -338,10 +344,13 @@ class Baseline(Restored, base.Classifier):
 
     @property
     def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
+        """A proven upper bound on the distance to calibration of the settled rounds, a sum over rounds.
 
-        It is the expected calibration error of what was charged. Of forecasters without a list of values,
-        which say something new nearly every round, it is the sum of |p - y|.
+        The distance is the least sum of |forecast - q| to numbers q that are perfectly calibrated. The bound
+        is the expected calibration error, the sum over values of |sum of (value - outcome) over the rounds in
+        which it was forecast, or was a reference's answer|. RunningMean and UCalibratedForecaster, which say
+        something new nearly every round, have the sum of |forecast - outcome|. It is 0.0 before the first
+        round.
         """
         return float(self.machine.certificate(self.memory))
 

@@ -47,8 +47,8 @@ def mix_constant(memory: Memory) -> None:
 class ConstantForecaster(Baseline):
     """The same forecast in every round.
 
-    One half is within O(sqrt(T)) of calibrated if the outcomes are fair coins, and T/2 away from it if they
-    are all the same.
+    The constant 1/2 has a distance to calibration, a sum over T rounds, of order sqrt(T) if the outcomes are
+    fair coins, and of T/2 if they are all the same.
 
     Parameters
     ----------
@@ -84,14 +84,15 @@ def learn_running_mean(memory: Memory, place: int, outcome: int) -> None:
 class RunningMean(Baseline):
     """The share of ones so far; Laplace's rule of succession with the default prior.
 
-    Against outcomes that do not drift its distance to calibration grows like sqrt(T); drift, or an adversary
-    that answers it, makes it grow like T. It forecasts a new value nearly every round, so its certificate is
-    no better than the sum of |p - y|.
+    It forecasts (ones + prior) / (rounds + 2 prior), with the ones and rounds so far. Its distance to
+    calibration, a sum over T rounds, grows like sqrt(T) against outcomes that do not drift; drift, or an
+    adversary that answers it, makes it grow like T. It forecasts a new value nearly every round, so its
+    certificate is no better than the sum of |forecast - outcome|.
 
     Parameters
     ----------
     prior
-        So many zeros and so many ones are imagined before the first round; positive, at most 1e9.
+        So many zeros and so many ones are imagined before the first round; a number above 0 and at most 1e9.
 
     Raises
     ------
@@ -127,17 +128,19 @@ def mix_drift_corrected(memory: Memory) -> None:
 class DriftCorrectedHalf(Baseline):
     """One half, plus or minus epsilon: whichever brings the accumulated error back to zero.
 
-    Against fair coins the accumulated error stays of order 1/epsilon, and the forecasts can be made
-    calibrated by exchanging few of them, at a cost of about 2 T epsilon^2. With epsilon = T^(-1/3)/2 both,
-    and so the distance to calibration, are of order T^(1/3): better than the constant 1/2, whose distance is
-    |sum (y - 1/2)|, of order sqrt(T). Against outcomes that are no fair coins it is useless.
+    The accumulated error is the sum of (forecast - outcome). The forecast is 1/2 - epsilon while that is
+    above 0, 1/2 + epsilon while that is below 0, and else 1/2. Against fair coins the error stays of order
+    1/epsilon, and the forecasts can be made calibrated by exchanging few of them, at a cost of about 2 T
+    epsilon^2. With epsilon = T^(-1/3)/2 both are of order T^(1/3), and so is the distance to calibration, a
+    sum over T rounds: the constant 1/2 has one of order sqrt(T). Against outcomes that are no fair coins it
+    is useless.
 
     Parameters
     ----------
     horizon
         T, the number of rounds that the correction suits, at least 1.
     epsilon
-        The size of the correction, in (0, 1/2], instead of T^(-1/3)/2.
+        The size of the correction, in (0, 1/2]. None: T^(-1/3)/2.
 
     Raises
     ------
@@ -210,20 +213,22 @@ def perturbed_rises(memory: Memory, place: int, b: int, forecast: float, seen: b
 class UCalibratedForecaster(Baseline):
     """The share of ones, counted with random numbers of imagined zeros and ones: follow the perturbed leader.
 
-    While draws are hidden, its expected regret to the best constant is of order sqrt(T) under every proper
-    loss at once: whoever acts on it, with whatever costs, does nearly as well as with the share of ones of
-    all rounds, known beforehand (U-calibration; docs/theory.md, Fact 4d). It is not calibrated: outcomes that
-    drift leave it as far from that as the running mean, order T. Its certificate is the sum of |p - y|.
+    While whoever chooses the outcomes does not see the draws, its expected regret, the sum of its losses less
+    that of the best constant forecast, is of order sqrt(T) under every proper loss at once: whoever acts on
+    it, with whatever costs, does nearly as well as with the share of ones of all T rounds, known beforehand
+    (U-calibration; docs/theory.md, Fact 4d). It is not calibrated: outcomes that drift bring its distance to
+    calibration to order T. Its certificate is the sum of |forecast - outcome|.
 
     Parameters
     ----------
     horizon
         T, the number of rounds that the rate suits, at least 1.
     rate
-        q, above 0 and at most 0.9, instead of sqrt(2/T): a number k of zeros, and one of ones, is imagined
-        with chance q (1 - q)^k, anew in each round.
+        q, above 0 and at most 0.9: a number of k zeros, and one of k ones, is imagined with chance
+        q (1 - q)^k each, anew in each round. None: sqrt(2/T), at most 0.9.
     seed
-        Of the draws: an integer or a sequence of integers, none negative.
+        Of the draws: an integer or a sequence of integers, none negative. The same seed and outcomes give the
+        same forecasts.
 
     Raises
     ------
@@ -249,14 +254,16 @@ class UCalibratedForecaster(Baseline):
         self._begin(new_memory([], [q, logarithm(1.0 - q)], own=1), seed)
 
     def expected_regret(self, rounds: int) -> float:
-        """A bound on the expected regret to the best constant under any proper loss with values in [0, 1].
+        """A bound on the expected regret after so many rounds, under any proper loss with values in [0, 1].
 
-        A sum over so many rounds, while draws are hidden; docs/theory.md, Fact 4d.
+        The regret is the sum of the losses of the forecasts less that of the best constant forecast, a sum
+        over rounds. The bound is q * `rounds` + 2 (1 - q)/q with the rate q, if whoever chooses the outcomes
+        does not see the draws (docs/theory.md, Fact 4d). Nothing is played.
 
         Parameters
         ----------
         rounds
-            How many rounds are played, T or another number.
+            How many rounds, at least 0: the horizon or any other number.
 
         Raises
         ------

@@ -23,7 +23,7 @@ from onlinecal.forecasters.binary import cells
 from onlinecal.forecasters.binary.cells import TABLE
 from onlinecal.forecasters.binary.compiled import machine_of
 from onlinecal.forecasters.binary.guarantees import MOST_PROMISED
-from onlinecal.restoring import CHANGED, require
+from onlinecal.restoring import CHANGED, DAMAGED, require
 
 COMMON_SETTINGS = *range(cells.FORMAT, cells.FINE + 1), cells.HINTED, cells.LATE, cells.GROWING_SLACK
 MOST_LATE = 1 << 40
@@ -67,5 +67,6 @@ def check_cells(rounds: Iterable[tuple[Any, Any]], memory: Ints) -> None:
         is_forecast = type(forecast) is float and 0.0 <= forecast <= 1.0
         if not (fits and is_forecast and grid.is_cell(memory, lower, step)):
             raise ValueError(
-                f"the forecast {forecast!r} in the cell {(lower, step)!r} cannot be that of any run{CHANGED}"
+                f"{DAMAGED}the forecast {forecast!r} in the cell {(lower, step)!r} cannot be that of any "
+                f"run{CHANGED}"
             )
