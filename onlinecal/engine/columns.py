@@ -159,6 +159,16 @@ def no_event(value: Any) -> ValueError:
     )
 
 
+def listed_events(events: Any) -> list[Any]:
+    """Events as a list, which are not looked at; ValueError if they are no list of anything."""
+    if not isinstance(events, Iterable):
+        raise ValueError(
+            f"events must be a list of Query, Outcome, Withdraw or Rejected, got {shown(events)}: put a "
+            "single one in a list, [event]"
+        )
+    return list(events)
+
+
 def empty_columns(n: int) -> Columns:
     """Columns for so many events, all still to be written."""
     # a short list takes less time than an array
@@ -173,7 +183,7 @@ def columns_of_lines(data: bytes) -> Columns:
 
 def columns_of_events(events: Iterable[Incoming | Rejected]) -> Columns:
     """The columns of events, and of refusals of what could not be read; ValueError for anything else."""
-    listed = list(events)
+    listed = listed_events(events)
     columns = empty_columns(len(listed))
     rest = range(len(listed)) if len(listed) < FEW_EVENTS else _put_usual(columns, listed)
     for i in rest:

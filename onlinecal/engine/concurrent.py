@@ -27,7 +27,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from onlinecal.engine.columns import no_event
+from onlinecal.engine.columns import listed_events, no_event
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, Withdraw
@@ -88,33 +88,37 @@ class Capacity:
 
 
 class AsyncEngine:
-    """Answers events for many callers at once, each after they are durable.
+    """Answers events for many callers at once, each when its events are on disk: an `Engine` for asyncio.
 
-    Belongs to the event loop that it is first used in. A caller who awaits one call after the other is served
-    in this order. A caller who is cancelled leaves no trace if its events were still waiting; if they were
-    just being committed they stay committed, and sending them again brings the same answers.
+    Its methods are coroutines, to be awaited. It belongs to the event loop that it is first used in. A caller
+    who awaits one call after the other is served in this order. A caller who is cancelled leaves no trace if
+    its events were still waiting; if they were just being committed they stay committed, and sending them
+    again brings the same answers.
 
     Parameters
     ----------
     engine
-        A ledger's file or None as `Engine` takes them (opened at once, and closed by `aclose`), or an engine
-        (left open).
+        The path of a ledger's file, which is made if there is none, or None for a ledger in memory only: an
+        `Engine` is then opened at once, and `aclose` closes it. Or an `Engine`, which `aclose` leaves open.
     config
-        As `Engine` takes it; None if `engine` is an engine, which has its own.
+        An `EngineConfig`, what forecasters the keys get. None: what the ledger was made with, or the default.
+        Beside an `Engine`, which has its own, it must be None.
     most_in_batch
-        Events in a transaction. A call with more is committed in several.
+        How many events are written in one transaction at most. A call with more is written in several.
     most_waiting
-        Events that may wait or be under way, at least `most_in_batch`. Who calls beyond that waits until
+        How many events may wait for their answers, at least `most_in_batch`. A call beyond that waits until
         there is room.
 
     Raises
     ------
     LedgerError
-        Where `Engine` raises it, and from every call after `aclose` has begun. A failed commit reaches every
-        caller of its batch; the next batch starts again from what the ledger holds.
+        If the ledger cannot be opened, is damaged, or another writer uses it. Later from every method, if the
+        ledger cannot be read or written, and from every call but `aclose` once `aclose` has begun. If a
+        transaction fails, all callers who have events in it get the error; the next one starts again from
+        what the ledger holds.
     ValueError
-        Where `Engine` raises it; if `config` is given with an engine; for a number that is not whole or below
-        1; and for `most_waiting` below `most_in_batch`.
+        If the ledger was made with another configuration; if `config` is given with an `Engine`; for a number
+        that is not whole or below 1; and for `most_waiting` below `most_in_batch`.
 
     Examples
     --------
@@ -139,7 +143,8 @@ class AsyncEngine:
         most_waiting = check_count(most_waiting, "most_waiting")
         if most_waiting < self.most_in_batch:
             raise ValueError(
-                f"most_waiting must be at least most_in_batch, {most_in_batch}, got {most_waiting}"
+                f"most_waiting must be at least most_in_batch, {most_in_batch}, got {most_waiting}: raise "
+                "it, or give a smaller most_in_batch"
             )
         self._owned = not isinstance(engine, Engine)
         if not self._owned and config is not None:
@@ -164,37 +169,56 @@ class AsyncEngine:
         hint: float | dict[str, float] | None = None,
         time: float | str | None = None,
     ) -> Answer:
-        """Ask for a forecast, as `Engine.query`: a `Forecast`, or a `Rejected` that says why.
+        """Ask for one forecast, which is on disk when the awaited call returns.
 
-        It is on disk when this returns. Raises LedgerError as `handle` does.
+        `id` is a new name for the forecast, and `key` names the stream that it belongs to: texts of 1 to 200
+        characters, or whole numbers. `hint` is a model's probability of outcome 1, or for several classes a
+        dict with the probability of each; None: there is none. `time` is in seconds, or a text such as
+        "2026-01-31T09:30:00Z"; None: it does not matter.
+
+        Returns a `Forecast`, or a `Rejected` that says why there is none. The same query, sent again, gets
+        the same forecast. Raises LedgerError if it cannot be written, or after `aclose`; then nothing is kept
+        of it.
         """
         return (await self.handle([Query(id, key, hint, time)]))[0]
 
     async def outcome(
         self, id: str | int, value: bool | int | float | str, time: float | str | None = None
     ) -> Answer:
-        """Settle a forecast, as `Engine.outcome`: a `Settled`, a `Parked` or a `Rejected`.
+        """Settle the forecast that was asked for with this `id`; it is on disk when the awaited call returns.
 
-        It is on disk when this returns. Raises LedgerError as `handle` does.
+        `value` is 0 or 1, a number between, or where there are several classes the label of one or a dict
+        with the probability of each. `time` says when it became known: seconds, or a text such as
+        "2026-01-31T09:30:00Z"; None: it does not matter.
+
+        Returns a `Settled`; a `Parked` if the query has not come yet and the configuration lets outcomes wait
+        for it (`park`); or a `Rejected` that says why not. The same outcome, sent again, gets the same
+        answer. Raises LedgerError if it cannot be written, or after `aclose`; then nothing is kept of it.
         """
         return (await self.handle([Outcome(id, value, time=time)]))[0]
 
     async def withdraw(self, id: str | int, time: float | str | None = None) -> Answer:
-        """Say that the outcome of the forecast `id` will never be known: a `Withdrawn`, or a `Rejected`.
+        """Say that the outcome of the forecast asked for with this `id` will never be known.
 
-        The forecast is then never charged. It is on disk when this returns. Raises LedgerError as `handle`
-        does.
+        The forecast is then open no longer, and counts in no certificate. `time` says when this became known:
+        seconds, or a text such as "2026-01-31T09:30:00Z"; None: it does not matter. To be awaited: returns a
+        `Withdrawn`, which is on disk by then, or a `Rejected` that says why not. Raises LedgerError if it
+        cannot be written, or after `aclose`.
         """
         return (await self.handle([Withdraw(id, time=time)]))[0]
 
     async def handle(self, events: Iterable[Incoming | Rejected]) -> list[Answer]:
-        """Answer `events`, when all of them are on disk.
+        """Answer `events`, any number of `Query`, `Outcome` and `Withdraw`, when all of them are on disk.
 
-        Returns a list with one answer for each event, in their order. Raises LedgerError after `aclose`, and
-        if they cannot be written; then sending all of them again is safe. Raises ValueError for anything that
-        is no event.
+        To be awaited: returns a list with one answer for each event, in their order, and an empty list for
+        none. An event with a value that cannot be is answered with a `Rejected`. A `Rejected` among the
+        events, as `decode_lines` makes it of a bad line, is passed on as the answer.
+
+        Raises LedgerError after `aclose`, and if the events cannot be written; of more than `most_in_batch`
+        some may be on disk then, and to send all of them again is safe. Raises ValueError, before anything is
+        written, if `events` is no list of events.
         """
-        events = list(events)
+        events = listed_events(events)
         for event in events:
             if type(event) not in (Query, Outcome, Withdraw, Rejected):
                 raise no_event(event)
@@ -205,34 +229,41 @@ class AsyncEngine:
             return answers
 
     async def total(self) -> Total:
-        """The sums over all keys, as `Engine.total`. Keys on disk are read while batches go on.
+        """A `Total`, to be awaited: sums over all keys, of rounds, open forecasts, certificates and so on.
 
-        Raises LedgerError if the ledger cannot be read, or after `aclose`.
+        The first call, and the first one after a transaction that failed, reads every key of the ledger,
+        while events are answered as before. Raises LedgerError if the ledger cannot be read, or after
+        `aclose`.
         """
         with self._calling():
             await self._read_all_keys()
             return await self._in_thread(self.engine.total)
 
-    async def summary(self, key: str) -> Summary | None:
-        """The rounds, open forecasts, bounds and alarms of the key with this name, as `Engine.summary`.
+    async def summary(self, key: str | int) -> Summary | None:
+        """A `Summary` of the key with this name, to be awaited: rounds, open forecasts, certificate, alarms.
 
-        None if no query of it was accepted. Raises LedgerError if the ledger cannot be read, or after
+        `key` is the name that queries gave, a text or a whole number. None if no query of the key was
+        accepted. Raises ValueError for what is no name; LedgerError if the ledger cannot be read, or after
         `aclose`.
         """
         return await self._ask(lambda: self.engine.summary(key))
 
     async def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:
-        """Pairs (name, `Summary`) of at most `limit` keys after the first `offset`, as `Engine.keys`.
+        """A part of the list of all keys, to be awaited: pairs (name, `Summary`).
 
-        They are in the order of their first queries. Raises ValueError unless limit is a whole number of at
-        least 1 and offset one of at least 0; LedgerError if the ledger cannot be read, or after `aclose`.
+        All keys are listed in the order of their first queries. The first `offset` keys are left out, and
+        then there are at most `limit`; the list is empty where there are no more. Raises ValueError unless
+        limit is a whole number of at least 1 and offset one of at least 0; LedgerError if the ledger cannot
+        be read, or after `aclose`.
         """
         return await self._ask(lambda: self.engine.keys(offset, limit))
 
     async def largest(self, limit: int = 10) -> list[NamedSummary]:
-        """Pairs (name, `Summary`) of the `limit` keys with the largest certificate per settled round.
+        """The keys whose certificates per settled round are largest, to be awaited: pairs (name, `Summary`).
 
-        The largest comes first, as in `Engine.largest`. Raises ValueError unless limit is a whole number of
+        There are at most `limit`, the largest first, keys without a settled round last. Of keys that left the
+        memory long ago, a thousand or more, the largest, are considered. The first call reads every key of
+        the ledger, while events are answered as before. Raises ValueError unless limit is a whole number of
         at least 1; LedgerError if the ledger cannot be read, or after `aclose`.
         """
         with self._calling():
@@ -240,21 +271,23 @@ class AsyncEngine:
             return await self._in_thread(lambda: self.engine.largest(limit))
 
     async def overview(self, limit: int = 10) -> Overview:
-        """All keys together, and the keys to look at first, as `Engine.overview`.
+        """An `Overview`, to be awaited: all keys together, and the keys to look at first.
 
-        At most `limit` keys are named for a large certificate, and as many for their alarms. Raises
-        ValueError unless limit is a whole number of at least 1; LedgerError if the ledger cannot be read, or
-        after `aclose`.
+        At most `limit` keys are named for a large certificate, and at most `limit` for their alarms. The
+        first call reads every key of the ledger, while events are answered as before. Raises ValueError
+        unless limit is a whole number of at least 1; LedgerError if the ledger cannot be read, or after
+        `aclose`.
         """
         with self._calling():
             await self._read_all_keys()
             return await self._in_thread(lambda: self.engine.overview(limit))
 
     async def aclose(self) -> None:
-        """Refuse new calls, wait until all earlier ones are answered, and end the thread.
+        """Refuse new calls, wait until all earlier ones are answered, and end the thread. To be awaited.
 
-        An engine that this object has opened is closed as by `Engine.close`, and LedgerError is raised where
-        that raises it; one that was given stays open. Calls after this raise LedgerError, but for `aclose`.
+        An `Engine` that this object has opened is closed, which writes its keys' states; LedgerError is
+        raised if they cannot be written. An `Engine` that was given stays open. Calls after this raise
+        LedgerError, but for `aclose`, which may be called again.
         """
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())

@@ -51,70 +51,77 @@ MOST_COUNT = 1 << 53
 
 
 class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """How the outcomes of a key are forecast. Without anything set: binary, on the grid that tunes itself.
+    """How the outcomes of a key are forecast. By default they are 0 or 1, and forecasts follow hints.
 
     Attributes
     ----------
     kind
-        "binary": outcomes in [0, 1], by `AlmostOneStepAhead`. "simplex": the classes' labels, by
-        `SimplexAlmostOneStepAhead`. "lp": the classes' labels; hints are recalibrated under the l_p error as
-        by `LpCalibratedClassifier`, whose certificate is the l_p error of what was said, times the rounds.
+        "binary": outcomes are 0, 1 or numbers between, forecast by `AlmostOneStepAhead`. "simplex": outcomes
+        are labels of classes, forecast by `SimplexAlmostOneStepAhead`. "lp": outcomes are labels of classes,
+        and forecasts are the queries' hints, recalibrated as by `LpCalibratedClassifier`; the certificate is
+        then no bound but the l_p error of the forecasts, times the settled rounds.
     classes
         The labels of the classes, of kinds "simplex" and "lp": 1 to 1,024 different texts. None: they are
         discovered as they come.
     most_classes
-        How many classes a key of these kinds without `classes` may discover, 1 to 1,024. An event that names
-        more labels, or one label more, is rejected.
+        How many classes a key of kind "simplex" or "lp" without `classes` may discover, 1 to 1,024. An event
+        that names more labels, or one label more, is rejected.
     horizon, n_cells, slack, report
-        Parameters of the forecaster, of kinds "binary" and "simplex"; None: its default. A horizon counts the
-        rounds of one lane.
+        Of kinds "binary" and "simplex", and explained at their forecasters: how many rounds a lane will play,
+        the number of cells of a uniform grid of forecasts, how far a bias may go to follow hints, and which
+        point of a cell is announced. None: the forecaster's default.
     grid, rule
-        Parameters of the forecaster of kind "binary" only; None: its default.
+        Of kind "binary" only, and explained at its forecaster: the names of the grid of forecasts and of the
+        rule that chooses a cell of it. None: the forecaster's default.
     window
         Of kind "binary", and of kind "simplex" with `classes`: keep a certificate of the key's last so many
-        settled rounds, too; its state then holds these rounds. Also a parameter of the forecaster: it chooses
-        the grid unless others do. None: no such certificate.
+        settled rounds, too; the key's state then holds these rounds. It also chooses the grid, unless
+        `horizon`, `n_cells` or `grid` does. None: no such certificate.
     hints
-        Whether queries may have hints, as of the forecasters: slack and report, where they are not set, are
-        then those for hints. False: a query with a hint is rejected, and the guarantee of the key is less.
-        Kind "lp" needs hints.
+        Whether queries may have hints, a model's probabilities, which forecasts follow as far as calibration
+        allows. False: a query with a hint is rejected, and the guarantee, a bound, is smaller and so better.
+        Kind "lp" needs True.
     p, epsilon, n_levels, tolerance, within, first_fit, fading
-        Parameters of kind "lp" only, as of `LpCalibratedClassifier`, but that p is at most 100. None: the
-        default there.
+        Of kind "lp" only, and explained at `LpCalibratedClassifier`: the order of the error (above 1, here at
+        most 100), the error to reach, levels per class, the largest error that is not corrected, how it is
+        corrected, rounds before the first correction, and by what factor earlier rounds count less with each
+        round. None: the default there.
     lanes
-        How many forecasters share a key, 1 to 65,536; of kind "lp" 1. A forecast is made by one of them that
-        waits for no outcome, if there is one; so with as many lanes as forecasts are ever open at once,
-        labels are never late for any of them, and each keeps the guarantee of its own rounds. The
-        certificates add up. Late labels do not harm "lp".
+        How many forecasters share a key, 1 to 65,536; of kind "lp" 1. A query goes to one of them that has no
+        open forecast, if there is one. So with as many lanes as forecasts are ever open at once, each
+        forecaster has its labels in time, and keeps the guarantee of its own rounds. The key's certificate
+        and guarantee are the sums over its lanes.
     expire_after
-        Seconds after the query's time, on the key's own clock (the latest time of its accepted events), at
-        which a forecast stops waiting; an outcome that comes later is rejected. None: it waits for ever.
+        How many seconds a forecast waits for its outcome. It expires once the key's clock, the latest time of
+        its accepted events, is more than that past the query's time; a later outcome is rejected as
+        "expired". None: it waits for ever.
     expire_as
-        The outcome, 0 or 1, that a forecast gets when it stops waiting; of kind "binary", and only with
+        The outcome, 0 or 1, that a forecast gets when it expires; of kind "binary", and only with
         `expire_after`. It is then settled as any other. This is for logs of clicks, fraud or churn, where
-        only what happened is reported and silence means no. None: it gets no outcome and is never charged;
-        where only one outcome is ever reported, forecasts then go to that one.
+        only what happened is reported and silence means no. None: it gets no outcome and counts in no
+        certificate; where only one outcome is ever reported, forecasts then go to that one.
     steering
         Whether hints are steered before forecasters follow them: mapped to better ones by what followed the
         key's hints so far. Their squared errors never add up to more than those of the hints themselves plus
-        1/10 (kind "simplex": summed over the classes, 1/5), if labels come in time. None and True: yes;
-        without hints there is nothing to steer, and nothing is kept. False: hints are followed as they are.
-        With kind "lp" only None is accepted, and nothing is steered.
+        1/10 (kind "simplex": summed over the classes, 1/5), if labels come in time. None and True: yes,
+        except for keys without hints. False: hints are followed as they are. Kind "lp" accepts only None, and
+        steers nothing.
     max_jump
-        Of keys whose forecasts expire: seconds by which an event's time may be ahead of the key's clock; with
-        more it is rejected, and the clock stays where it is. A key's first time may be as far from 0 as that,
-        or as 1e10 if that is more. Choose it longer than any silence of a key. It says what is
-        accepted from now on, not how it is forecast, so it may be changed at any time.
+        Of keys with `expire_after`: how many seconds an event's time may be ahead of the key's clock. An
+        event with more is rejected as "invalid", and the clock stays where it is. A key's first time may be
+        as far from 0 as that, or as 1e10 if that is more. Choose it longer than any silence of a key. It says
+        what is accepted from now on, not how it is forecast, so a ledger's may be changed at any time.
     alarm
-        The rate of false alarms about the key's forecasts, and about its hints: at most one in 1/alarm of
-        them, on average (docs/alarms.md). None and True: 1e-4; False: no alarms.
+        How often alarms about the key's forecasts may be false: at most once in 1/alarm forecasts, on
+        average, as long as they are calibrated (docs/alarms.md). The same holds for its hints. Between 0 and
+        1; None and True: 1e-4; False: no alarms.
 
     Raises
     ------
     ValueError
         For a parameter of the wrong type or out of range, and for one that does not go with `kind` or with
         another; the message names it and the value. What only a forecaster knows, as the range of `slack` or
-        the names of grids, is refused by whatever plays it: `Engine`, `read_config`.
+        the names of grids, is not checked here, but by `Engine` and `read_config`.
     """
 
     kind: Kind = "binary"
@@ -230,15 +237,15 @@ def checked_classes(classes: Any) -> tuple[str, ...]:
 
 
 class Match(Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys whose names match a pattern, and their configuration.
+    """An exception in an `EngineConfig`: the keys whose names match a pattern, and their configuration.
 
     Attributes
     ----------
     pattern
         A text in which `*` stands for any characters, `/` included, `?` for one, and `[...]` for one of those
-        named, as in a shell. Capital letters are not small ones.
+        named, as in a shell. It has to fit the whole name; capital letters are not small ones.
     config
-        The `KeyConfig` of these keys.
+        The `KeyConfig` of these keys. What it leaves out has the defaults of `KeyConfig`.
 
     Raises
     ------
@@ -262,18 +269,19 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     Attributes
     ----------
     default
-        The configuration of keys that match no exception.
+        The `KeyConfig` of keys whose names match no exception.
     matches
-        The exceptions: the first whose pattern fits a key's name holds for it.
+        A list of `Match`, the exceptions. The first whose pattern fits a key's name holds for it.
     park
-        For how many accepted events an outcome waits for its query, if it comes first; and how many outcomes
-        may wait at a time. 0: none, such an outcome is rejected as "unknown". As `max_jump` it may be changed
-        at any time.
+        Whether an outcome that comes before its query is parked, that is, waits for it: for how many accepted
+        events, of whatever keys, and also how many outcomes may wait at a time. 0: none waits, and such an
+        outcome is rejected as "unknown". A ledger's may be changed at any time.
 
     Raises
     ------
     ValueError
-        For a bad parameter; the message names it and the value.
+        For a bad parameter; the message names it and the value. The values in a `KeyConfig` that only its
+        forecaster can check are refused by `Engine` and `read_config`.
     """
 
     default: KeyConfig = KeyConfig()

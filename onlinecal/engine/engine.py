@@ -33,17 +33,26 @@ from onlinecal.compiling import without_garbage_collection
 from onlinecal.engine.columns import Columns, columns_of_events
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.events import Answer, Incoming, Outcome, Query, Rejected, decode_lines, encode_lines
+from onlinecal.engine.fields import name_of
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger.archive import refuse_archived
+from onlinecal.engine.ledger.file import path_of
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
-from onlinecal.engine.ledger.schema import InputPosition, Record, UndeliveredAnswers, partition_of
+from onlinecal.engine.ledger.schema import (
+    InputPosition,
+    Record,
+    UndeliveredAnswers,
+    input_position,
+    partition_of,
+)
 from onlinecal.engine.settings import all_settings
 from onlinecal.engine.watch.key_watch import Summary
 from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, TopicPosition, Total
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.engine.watch.totals import Totals
+from onlinecal.texts import shown
 from onlinecal.validation import check_count
 
 HOT_KEYS = 50_000
@@ -54,6 +63,14 @@ KEYS_READ_TOGETHER, PAUSE_BETWEEN_KEYS = 64, 0.001
 """A thread that reads keys beside the engine pauses after so many, for so many seconds."""
 
 Input = tuple[str | bytes, int] | tuple[str | bytes, int, bytes | None]
+
+
+def packed(pack: Callable[[list[Answer]], bytes], answers: list[Answer]) -> bytes:
+    """The bytes that `pack` makes of answers; ValueError if it makes something else."""
+    content = pack(answers)
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise ValueError(f"pack must return bytes, got {shown(content)}; nothing of the batch was kept")
+    return bytes(content)
 
 
 class ColdReading:
@@ -96,30 +113,33 @@ class ColdReading:
 
 
 class Engine:
-    """Answers events, and keeps them in a ledger before it answers.
+    """Answers events: forecasts for queries, settled by their outcomes, all kept in a ledger beforehand.
 
-    Every batch is one transaction: when `handle` returns, all of it is on disk. When it raises LedgerError or
-    ValueError, nothing of it is, and the engine goes on from what the ledger holds; an interrupt may come
-    before the transaction or behind it. May be used from several threads.
+    The ledger is one file of SQLite. Every batch of events is one transaction: when `handle` returns, all of
+    it is on disk. When `handle` raises LedgerError or ValueError, nothing of the batch is, and the engine
+    goes on from what the ledger holds; an interrupt may come before the transaction or behind it. Several
+    threads may use one engine.
 
     Parameters
     ----------
     ledger
-        The ledger's file, made if there is none; None keeps everything in memory only.
+        The path of the ledger's file, which is made if there is none; None keeps everything in memory only.
     config
-        What forecasters the keys get; None: what the ledger was made with, or the default.
+        An `EngineConfig`, what forecasters the keys get. None: what the ledger was made with, or for a new
+        one the default.
     hot_keys
         How many keys stay in memory between batches, at least 0; others are read from the ledger when they
         are needed.
     states_behind
-        How many events a state may be behind the log, at least 0; more means less writing and a longer
-        restart.
+        For how many events the ledger may lack a key's state, at least 0: a start plays these events again.
+        More means less writing and a longer start.
 
     Raises
     ------
     LedgerError
-        If the ledger cannot be opened, is damaged, in use by another writer, or was made by other rules.
-        Later every method raises it if the ledger cannot be read, or after `close`.
+        If the ledger cannot be opened, is damaged, in use by another writer, or was made by a version with
+        other rules. Later every method raises it that has to read or write a ledger which cannot be read or
+        written, or which was closed.
     ValueError
         If the configuration is not the one that the ledger was made with (`max_jump` and `park` may differ),
         or an argument has a value that cannot be.
@@ -154,7 +174,7 @@ class Engine:
         if config is not None:
             # check it before a file is made
             all_settings(config)
-        self._ledger = Ledger(None if ledger is None else Path(ledger))
+        self._ledger = Ledger(None if ledger is None else path_of(ledger, "ledger"))
         try:
             self.config = agreed_config(self._ledger, config)
             self._start()
@@ -182,7 +202,7 @@ class Engine:
         self,
         upto: int,
         batch: Batch | None = None,
-        inputs: Iterable[Input] = (),
+        inputs: Sequence[InputPosition] = (),
         behind: int | None = None,
         kept: Sequence[UndeliveredAnswers] = (),
     ) -> None:
@@ -194,7 +214,7 @@ class Engine:
         delivered = self._delivered if self._delivered > self._gone else 0
         if batch or states or delivered:
             counted = None if reliability is None or reliability.is_written else reliability.dump()
-            noted, after = [InputPosition(*place) for place in inputs], (self._number, self._keys_known)
+            after = self._number, self._keys_known
             about: dict[str, Any] = {"tail": book.tail(upto), "early": book.early}
             if book.parking.has_changed:
                 about["parked"] = msgspec.json.encode(book.parking.counts).decode()
@@ -204,7 +224,7 @@ class Engine:
                 states,
                 about,
                 after,
-                inputs=noted,
+                inputs=inputs,
                 reliability=counted,
                 released=released,
                 kept=kept,
@@ -219,11 +239,17 @@ class Engine:
     def handle(self, events: Iterable[Incoming | Rejected], *, inputs: Iterable[Input] = ()) -> list[Answer]:
         """Answer a batch of `events`, which are on disk when this returns.
 
-        Returns a list with one answer for each event, in their order. An event with a value that cannot be is
-        answered with a `Rejected`, and changes nothing. Refusals from `decode_lines` may be among the events,
-        and are passed on. `inputs`, pairs (path, position) or triples (path, position, mark), say how far
-        inputs were read, and are kept with the batch: see `InputPosition`. Raises LedgerError, and keeps
-        nothing of the batch, if the ledger cannot be written; ValueError for anything that is no event.
+        `events` are any number of `Query`, `Outcome` and `Withdraw`. Returns a list with one answer for each,
+        in their order, and an empty list for none. An event with a value that cannot be is answered with a
+        `Rejected`, and changes nothing. A `Rejected` among the events, as `decode_lines` makes it of a bad
+        line, is passed on as the answer.
+
+        `inputs` say how far the files or topics that events come from were read; they are written in the same
+        transaction, and `noted` finds them again. Each is a pair (path, position) or a triple (path,
+        position, mark), with the fields of an `InputPosition`.
+
+        Raises LedgerError, and keeps nothing of the batch, if the ledger cannot be written; ValueError for
+        anything that is no event or no such input.
         """
         columns = columns_of_events(events)
         # where nobody else holds the events, answers take their memory while it is in the processor's cache
@@ -239,30 +265,45 @@ class Engine:
     ) -> UndeliveredAnswers:
         """Answer a batch as `handle` does, and keep the answers in the ledger until they are delivered.
 
-        This is for programs that send answers on, and may be killed before these have arrived. `pack` makes
-        bytes of the list of answers, one for each event. They are written in the transaction of their events,
-        and are returned with their number, an `UndeliveredAnswers`. They are among `kept` until `delivered`
-        is called with that number. `pack` is called before the transaction; if it raises, nothing of the
-        batch is kept. `inputs` and errors are those of `handle`.
+        This is for programs that send answers on, and may be killed before these have arrived. `pack` is a
+        function that makes bytes of the list of answers, one for each event. These bytes are written in the
+        transaction of the events. Returns an `UndeliveredAnswers`: the bytes, and the number of the batch.
+        `kept` gives it again, also after a restart, until `delivered` is called with that number.
+
+        `pack` is called before the transaction; if it raises, nothing of the batch is kept. `inputs`, which
+        may say how far inputs were read, and errors are those of `handle`; ValueError is also raised if
+        `pack` returns no bytes.
         """
+        if not callable(pack):
+            raise ValueError(
+                f"pack must be a function that makes bytes of a list of answers, got {shown(pack)}"
+            )
         _, [kept] = self._handle(columns_of_events(events), inputs, pack)
         return kept
 
     def kept(self) -> list[UndeliveredAnswers]:
-        """What `handle_and_keep` kept and is not known to have been delivered, the oldest first."""
+        """The answers that `handle_and_keep` kept and that were not yet `delivered`, the oldest first.
+
+        Returns a list with an `UndeliveredAnswers` for each batch, also for those from before a restart;
+        empty if all were delivered. Raises LedgerError if the ledger cannot be read.
+        """
         with self._mutex:
             return [kept for kept in self._ledger.outbox() if kept.number > self._delivered]
 
     def delivered(self, number: int) -> None:
-        """Say that the kept answers have arrived, those of the batch with this `number` and all before it.
+        """Say that the kept answers of the batch with this `number`, and of all before it, have arrived.
 
-        They leave `kept` at once, and the file with the next transaction. Raises ValueError for a number
-        below 0, or above that of the last batch that was kept.
+        `kept` leaves them out from now on. They leave the ledger's file with the next batch, or when the
+        engine is flushed or closed; if it is killed before that, a new start has them in `kept` again. To say
+        it twice does no harm, and 0 changes nothing. Raises ValueError if `number` is not a whole number from
+        0 to that of the last batch that was kept.
         """
         with self._mutex:
-            if not 0 <= number <= self._last_kept:
+            number = check_count(number, "number", least=0)
+            if number > self._last_kept:
                 raise ValueError(
-                    f"number must be that of kept answers, from 0 to {self._last_kept}, got {number!r}"
+                    f"number must be that of kept answers, from 0 to {self._last_kept}, got {number}: take "
+                    "it from what handle_and_keep or kept returned"
                 )
             self._delivered = max(self._delivered, number)
 
@@ -272,6 +313,9 @@ class Engine:
         inputs: Iterable[Input],
         pack: Callable[[list[Answer]], bytes] | None = None,
     ) -> tuple[Batch, list[UndeliveredAnswers]]:
+        if not isinstance(inputs, Iterable):
+            raise ValueError(f"inputs must be a list of pairs (path, position), got {shown(inputs)}")
+        places = list(map(input_position, inputs))
         with self._mutex:
             self._recover()
             began = time.perf_counter()
@@ -282,9 +326,11 @@ class Engine:
                 batch = Batch(self._book, self._number, self._keys_known, columns)
                 batch.judge(self._fetch(batch, columns))
                 kept = (
-                    [] if pack is None else [UndeliveredAnswers(self._last_kept + 1, pack(batch.answers()))]
+                    []
+                    if pack is None
+                    else [UndeliveredAnswers(self._last_kept + 1, packed(pack, batch.answers()))]
                 )
-                self._write_states(batch.number, batch, inputs, kept=kept)
+                self._write_states(batch.number, batch, places, kept=kept)
             self._number, self._keys_known = batch.number, batch.keys_known
             self._last_kept += len(kept)
             self._is_sound = True
@@ -293,10 +339,11 @@ class Engine:
             return batch, kept
 
     def trust_events(self) -> None:
-        """From now on accept events of any time, whatever `max_jump`, and park no outcome.
+        """From now on accept events of any time, whatever `max_jump` of their key, and park no outcome.
 
-        This is for replaying events that were accepted before: an outcome before its query is then rejected
-        as "unknown". It holds until the engine is closed.
+        This is for replaying events that were accepted before. An outcome that comes before its query is then
+        rejected as "unknown", and those that wait for their queries already are dropped with the next
+        accepted event. It holds until the engine is closed.
         """
         with self._mutex:
             self._trusts_events = True
@@ -318,10 +365,12 @@ class Engine:
         return records
 
     def handle_lines(self, data: bytes, *, inputs: Iterable[Input] = ()) -> bytes:
-        """Answer the events in `data`, complete lines of JSON in UTF-8, with one line of JSON for each.
+        """Answer the events in `data`, bytes with lines of JSON in UTF-8: one line of JSON for each of them.
 
-        Returns bytes with as many lines, in their order. A line that is no event is answered as rejected.
-        `inputs` and LedgerError are those of `handle`.
+        Returns bytes with as many lines, in their order, each with its end. The last line of `data` may lack
+        its end. A line that is no event, also an empty one, is answered as rejected. All events are on disk
+        when this returns. `inputs` may say how far inputs were read, as for `handle`. Raises LedgerError, and
+        keeps nothing, if the ledger cannot be written; ValueError if `data` is not bytes.
         """
         return encode_lines(self.handle(decode_lines(data), inputs=inputs))
 
@@ -334,57 +383,73 @@ class Engine:
     ) -> Answer:
         """Ask for one forecast, which is on disk when this returns; for many at a time use `handle`.
 
-        `id`, `key`, `hint` and `time` are those of a `Query`. Returns a `Forecast`, or a `Rejected` that says
-        why there is none. Raises LedgerError as `handle` does.
+        `id` is a new name for the forecast, and `key` names the stream that it belongs to: texts of 1 to 200
+        characters, or whole numbers. `hint` is a model's probability of outcome 1, or for several classes a
+        dict with the probability of each; None: there is none. `time` is in seconds, or a text such as
+        "2026-01-31T09:30:00Z"; None: it does not matter.
+
+        Returns a `Forecast`, or a `Rejected` that says why there is none. The same query, sent again, gets
+        the same forecast. Raises LedgerError, and keeps nothing, if the ledger cannot be written.
         """
         return self.handle([Query(id, key, hint, time)])[0]
 
     def outcome(
         self, id: str | int, value: bool | int | float | str, time: float | str | None = None
     ) -> Answer:
-        """Settle the forecast of this `id` by an outcome, `value`; it is on disk when this returns.
+        """Settle the forecast that was asked for with this `id`; it is on disk when this returns.
 
-        `value` and `time` are those of an `Outcome`. Returns a `Settled`; a `Parked` if the query has not
-        come yet and the configuration's `park` allows it; or a `Rejected`. Raises LedgerError as `handle`
-        does.
+        `value` is 0 or 1, a number between, or where there are several classes the label of one or a dict
+        with the probability of each. `time` says when it became known: seconds, or a text such as
+        "2026-01-31T09:30:00Z"; None: it does not matter.
+
+        Returns a `Settled`; a `Parked` if the query has not come yet and the configuration lets outcomes wait
+        for it (`park`); or a `Rejected` that says why not. The same outcome, sent again, gets the same
+        answer. Raises LedgerError, and keeps nothing, if the ledger cannot be written.
         """
         return self.handle([Outcome(id, value, time=time)])[0]
 
     def noted(self, path: str | bytes) -> InputPosition | None:
-        """How far the input `path` was read, as `inputs` of the batches said last; None if none named it.
+        """How far the input `path` was read: what the last batch that named it among its `inputs` said of it.
 
-        Raises LedgerError if the note is damaged.
+        Returns an `InputPosition`, or None if no batch named this path. Raises LedgerError if the ledger
+        cannot be read, or this note in it is damaged.
         """
         with self._mutex:
             return self._ledger.noted(path)
 
     def inputs(self) -> list[InputPosition]:
-        """How far each input was read, as `inputs` of the batches said last: one `InputPosition` for each.
+        """How far each input was read: what the last batch that named it among its `inputs` said of it.
 
-        Raises LedgerError if one of these notes is damaged.
+        Returns a list with an `InputPosition` for each path, in the order of the paths; empty if no batch
+        named any. Raises LedgerError if the ledger cannot be read, or one of these notes is damaged.
         """
         with self._mutex:
             return self._ledger.inputs()
 
     def in_memory(self) -> tuple[int, int]:
-        """How many keys are in memory, and how many of their forecasts are open."""
+        """How many keys are in memory now, and how many of their forecasts are open: a pair of whole numbers.
+
+        Keys that are on disk only, and their open forecasts, are not counted; `total` counts all.
+        """
         with self._mutex:
             return len(self._book.keys), len(self._book.open)
 
     def total(self) -> Total:
-        """The sums over all keys: events, keys, rounds, open and expired forecasts, and bounds.
+        """A `Total`: sums over all keys, of rounds, open and expired forecasts, certificates and guarantees.
 
-        The first call, and the first one after a batch that failed, reads every key. Other calls read those
-        that have changed since.
+        The first call, and the first one after a batch that failed, reads every key of the ledger, which
+        takes long if there are many. Other calls only look at keys that have changed since. Raises
+        LedgerError if the ledger cannot be read.
         """
         with self._mutex:
             return self._totals().read(self._number, self._keys_known)
 
     def overview(self, limit: int = 10) -> Overview:
-        """All keys together, and the keys to look at first.
+        """An `Overview`: all keys together, and the keys to look at first.
 
-        At most `limit` keys are named for a large certificate, and as many for their alarms. It reads as many
-        keys as `total` does. Raises ValueError unless limit is a whole number of at least 1.
+        At most `limit` keys are named for a large certificate, and at most `limit` for their alarms. The
+        first call reads every key of the ledger, as that of `total` does. Raises ValueError unless limit is a
+        whole number of at least 1; LedgerError if the ledger cannot be read.
         """
         limit = check_count(limit, "limit")
         with self._mutex:
@@ -412,12 +477,17 @@ class Engine:
             )
 
     def note_ends(self, ends: Mapping[str, int]) -> None:
-        """Take note of where inputs end by now: `ends` has a position for each path.
+        """Take note of where inputs end by now: `ends` has the position of its end for each path.
 
-        The `topics` of an `Overview` then say how far the engine is behind. It is kept in memory only.
+        A path is written as in the `inputs` of batches. The `topics` of an `Overview` then say how far the
+        engine is behind the end. This is kept in memory only, and a later call changes the paths that it
+        names. Raises ValueError unless `ends` is a dict with a whole number of at least 0 for each path.
         """
+        if not isinstance(ends, Mapping):
+            raise ValueError(f"ends must be a dict with the end of each path, got {shown(ends)}")
+        checked = {path: check_count(end, f"the end of {shown(path)}", least=0) for path, end in ends.items()}
         with self._mutex:
-            self._ends.update(ends)
+            self._ends.update(checked)
 
     def _topics(self) -> list[TopicPosition]:
         """Which partitions of topics are answered, and how far."""
@@ -431,20 +501,23 @@ class Engine:
         return positions
 
     def largest(self, limit: int = 10) -> list[NamedSummary]:
-        """Pairs (name, `Summary`) of at most `limit` keys with the largest certificate per settled round.
+        """The keys whose certificates per settled round are largest: at most `limit` pairs (name, `Summary`).
 
-        The largest comes first. Of keys that left the memory long ago, those are considered that were among
-        the largest then. Raises ValueError unless limit is a whole number of at least 1.
+        The largest comes first; keys without a settled round come last. All keys in memory are compared, and
+        of the others a thousand or more, the largest when they left the memory. The first call reads every
+        key of the ledger, as that of `total` does. Raises ValueError unless limit is a whole number of at
+        least 1; LedgerError if the ledger cannot be read.
         """
         limit = check_count(limit, "limit")
         with self._mutex:
             return self._named(self._totals().largest(limit, self._book.keys.values()))
 
     def keys(self, offset: int = 0, limit: int = 100) -> list[NamedSummary]:
-        """Pairs (name, `Summary`) of at most `limit` keys, in the order of their first queries.
+        """A part of the list of all keys: pairs (name, `Summary`) in the order of the keys' first queries.
 
-        The first `offset` keys are left out. Raises ValueError unless these are whole numbers, limit at least
-        1 and offset at least 0.
+        The first `offset` keys are left out, and then there are at most `limit`; the list is empty where
+        there are no more. Raises ValueError unless limit is a whole number of at least 1 and offset one of at
+        least 0; LedgerError if the ledger cannot be read.
         """
         limit, offset = check_count(limit, "limit"), check_count(offset, "offset", least=0)
         with self._mutex:
@@ -452,12 +525,14 @@ class Engine:
             lines = self._ledger.summaries(offset, limit)
             return [(line[0], self._book.summary(*line, self._ledger)) for line in lines]
 
-    def summary(self, key: str) -> Summary | None:
-        """The rounds, open forecasts, bounds and alarms of the key with this name.
+    def summary(self, key: str | int) -> Summary | None:
+        """A `Summary` of the key with this name: its rounds, open forecasts, certificate and alarms.
 
-        None if no query of it was accepted. `key` is the name as a text, also where events name it by a whole
-        number.
+        `key` is the name that queries gave, a text or a whole number. None if no query of the key was
+        accepted. Raises ValueError for what is no name; LedgerError if the ledger cannot be read.
         """
+        if not isinstance(key, str):
+            key = name_of(key, "key")
         with self._mutex:
             self._recover()
             if key in self._book.keys:
@@ -512,9 +587,10 @@ class Engine:
             self._start()
 
     def flush(self) -> None:
-        """Write the state of every key that the ledger lacks, so that the next start replays nothing.
+        """Write the state of every key that the ledger's file lacks, so that the next start replays no event.
 
-        The events themselves are on disk already. Raises LedgerError if the ledger cannot be written.
+        Events and answers are on disk without it. The engine stays open. Raises LedgerError if the ledger
+        cannot be written; then nothing is lost, and the engine goes on from what the ledger holds.
         """
         with self._mutex:
             self._ledger.check_in_place()
@@ -528,8 +604,8 @@ class Engine:
         """Write the state of every key that the ledger's file lacks, and close the file.
 
         Without a file nothing is written, and all is gone. Raises LedgerError if the states cannot be
-        written; the file is closed then, too, and the next start replays what is missing. To close again does
-        nothing.
+        written; the file is closed then, too, and the next start plays again the events that states lack. To
+        close again does nothing. `with Engine(...) as engine:` closes at its end.
         """
         with self._mutex:
             try:

@@ -31,6 +31,7 @@ from onlinecal.engine.fields import (
     type_of,
     value_of,
 )
+from onlinecal.texts import shown
 
 LONGEST_LINE = 1 << 16
 """How many bytes a line may have; a longer one is answered as malformed, from whichever input it came."""
@@ -59,9 +60,9 @@ class Event(Struct, tag_field="type", forbid_unknown_fields=True, frozen=True, g
 
 
 class Query(Event, tag="query", frozen=True, gc=False):
-    """Asks for a forecast.
+    """Asks for a forecast: an event for an engine, which answers it with a `Forecast` or a `Rejected`.
 
-    Values are checked when an engine answers the query: what cannot be is answered with a `Rejected`.
+    Making one checks nothing; values are checked when an engine answers it.
 
     Attributes
     ----------
@@ -69,13 +70,15 @@ class Query(Event, tag="query", frozen=True, gc=False):
         The name of the forecast: a text of 1 to 200 characters, different for every forecast. A whole number
         is taken as its text.
     key
-        The stream that it belongs to, a text or a whole number as `id`.
+        The name of the stream that it belongs to, a text or a whole number as `id`. Each key has a forecaster
+        of its own, from its first query on.
     hint
         The probability that a model gives to outcome 1, from 0 to 1; or for several classes a dict with the
-        probability of each. None if there is none.
+        probability of each label, with sum 1. None: there is none.
     time
         When it is asked for: seconds on any clock, or a text in ISO 8601 with a zone, such as
-        "2026-01-31T09:30:00Z", which is the seconds since 1970. None if that is of no matter.
+        "2026-01-31T09:30:00Z", which is the seconds since 1970. None: no time; where forecasts expire, the
+        latest time of the key's events counts. Only expiry looks at times.
     """
 
     key: str | int
@@ -84,22 +87,24 @@ class Query(Event, tag="query", frozen=True, gc=False):
 
 
 class Outcome(Event, tag="outcome", frozen=True, gc=False):
-    """Says what came.
+    """Says what came: an event for an engine, which settles the forecast by it.
 
-    Values are checked when an engine answers the outcome: what cannot be is answered with a `Rejected`.
+    It is answered with a `Settled`, a `Parked` or a `Rejected`. Making one checks nothing; values are checked
+    when an engine answers it.
 
     Attributes
     ----------
     id
         The `id` of the query whose forecast this settles.
     value
-        Of a key of kind "binary" a number from 0 to 1, False or True; else the label of a class, or a soft
-        label: a dict with the probability of each class.
+        Of a key of kind "binary" 0, 1, False, True or a number between. Else the label of a class, a text, or
+        of kind "simplex" a dict with the probability of each label, with sum 1.
     key
         The key of the query. It is only compared: an outcome with another key is rejected. None: it is not
         compared.
     time
-        When the outcome became known, in seconds or as a text, as in the query; None if that does not matter.
+        When the outcome became known, on the query's clock: seconds, or a text such as
+        "2026-01-31T09:30:00Z". None: no time. Only expiry looks at times.
     """
 
     value: bool | int | float | str | dict[str, float]
@@ -108,16 +113,20 @@ class Outcome(Event, tag="outcome", frozen=True, gc=False):
 
 
 class Withdraw(Event, tag="withdraw", frozen=True, gc=False):
-    """Says that the outcome of the forecast `id` will never be known: it is then never charged.
+    """Says that the outcome of the forecast `id` will never be known: it then counts in no certificate.
+
+    An engine answers it with a `Withdrawn` or a `Rejected`. Making one checks nothing.
 
     Attributes
     ----------
     id
         The `id` of the query.
     key
-        The key of the query, or None, as of an `Outcome`.
+        The key of the query. It is only compared: a withdrawal with another key is rejected. None: it is not
+        compared.
     time
-        When that became known, in seconds or as a text, as in the query; None if that does not matter.
+        When this became known, on the query's clock: seconds, or a text such as "2026-01-31T09:30:00Z". None:
+        no time. Only expiry looks at times.
     """
 
     key: str | int | None = None
@@ -125,19 +134,20 @@ class Withdraw(Event, tag="withdraw", frozen=True, gc=False):
 
 
 class Forecast(Struct, tag="forecast", tag_field="type", frozen=True, gc=False):
-    """Answers a query.
+    """Answers a query that was accepted.
 
     Attributes
     ----------
     id, key
-        Those of the query.
+        Those of the query, as texts.
     probability
-        Of outcome 1; for several classes a dict with the probability of each, which is empty while no class
-        is known.
+        Of outcome 1, from 0 to 1; for several classes a dict with the probability of each label, which is
+        empty while no class is known.
     certificate
-        A proven upper bound on the distance to calibration of the key's settled rounds when the forecast was
-        made, a sum over rounds (in l1 over the classes if there are several). Of kind "lp" it is no bound but
-        the l_p error of the settled rounds, times their number.
+        A proven upper bound on the distance to calibration of the key's rounds that were settled when the
+        forecast was made: a sum over rounds (of several classes also over the classes), to be divided by
+        their number for an average. Of kind "lp" it is no bound but the l_p error of these rounds, times
+        their number.
     """
 
     id: str
@@ -147,41 +157,49 @@ class Forecast(Struct, tag="forecast", tag_field="type", frozen=True, gc=False):
 
 
 class Settled(Struct, tag="settled", tag_field="type", frozen=True, gc=False):
-    """Answers an outcome that was accepted, with the `id` of its forecast, which is settled."""
+    """Answers an outcome that was accepted: the forecast with this `id` is settled, a round of its key.
+
+    The same outcome, sent again, gets the same answer and changes nothing.
+    """
 
     id: str
 
 
 class Withdrawn(Struct, tag="withdrawn", tag_field="type", frozen=True, gc=False):
-    """Answers a withdrawal that was accepted, with the `id` of its forecast, which is open no longer."""
+    """Answers a withdrawal that was accepted: the forecast with this `id` is closed without an outcome.
+
+    The same withdrawal, sent again, gets the same answer and changes nothing.
+    """
 
     id: str
 
 
 class Parked(Struct, tag="parked", tag_field="type", frozen=True, gc=False):
-    """Answers an outcome that came before its query, with its `id`: the outcome waits for that query.
+    """Answers an outcome that came before the query with the same `id`: it waits for that query.
 
-    `park` of EngineConfig says for how long.
+    When the query comes, its forecast is made, and settled by this outcome at once. `park` of `EngineConfig`
+    says for how many events the outcome waits; then it is dropped.
     """
 
     id: str
 
 
 class Rejected(Struct, tag="rejected", tag_field="type", frozen=True, gc=False):
-    """Answers an event that changed nothing.
+    """Answers an event that was not accepted, and changed nothing.
 
     Attributes
     ----------
     id
-        The event's id, or None if it could not be read.
+        The event's id as a text, or None if it could not be read.
     reason
         One word: "malformed" (no event at all), "invalid" (a value that is not allowed), "duplicate" (the id
-        has been asked for, with different content), "unknown" (no such id), "settled", "withdrawn" (it has
-        been closed, in a different way), "parked" (an outcome of that id waits for its query, and this is
-        another one), "expired" (the outcome or the withdrawal came too late), "archived" (its forecast was
-        moved to an archive), "full" (too many are open, settled or parked).
+        has been asked for, with another key, hint or time), "unknown" (no forecast was asked for with that
+        id), "settled" or "withdrawn" (the forecast has been closed like that before, and this event is
+        another one), "parked" (an outcome of that id waits for its query, and this is another one), "expired"
+        (the outcome or the withdrawal came too late), "archived" (its forecast was moved to an archive),
+        "full" (too many forecasts of the key are open or settled, or too many outcomes parked).
     detail
-        The same in a sentence that names the field and the value.
+        The same in a sentence, which names the field and the value, and says what to do.
     """
 
     id: str | None
@@ -279,11 +297,16 @@ def items_of(data: bytes) -> list[bytes] | Rejected:
 
 
 def decode_lines(data: bytes) -> list[Incoming | Rejected]:
-    """The events in `data`, bytes with complete lines of JSON in UTF-8.
+    """The events in `data`, bytes with lines of JSON in UTF-8; the last line may lack its end.
 
     Returns a list with one entry for each line: a `Query`, `Outcome` or `Withdraw`, or a `Rejected` that says
-    why the line is none, as of an empty line. A line may have 65,536 bytes. Nothing is raised for a bad line.
+    why the line is none. An empty line and one of more than 65,536 bytes are none. Nothing is raised for a
+    bad line; ValueError if `data` is not bytes.
     """
+    if not isinstance(data, (bytes, bytearray)):
+        raise ValueError(
+            f"data must be bytes, lines of JSON in UTF-8, got {shown(data)}: give text.encode() of a text"
+        )
     count = data.count(b"\n") + (data[-1:] not in (b"", b"\n"))
     if not _has_long_line(data):
         try:
@@ -320,5 +343,9 @@ def decode_all(lines: list[bytes]) -> list[Incoming | Rejected]:
 
 
 def encode_lines(answers: Iterable[Answer]) -> bytes:
-    """Bytes with one line of JSON in UTF-8, and its end, for each of the `answers`, in their order."""
+    """Answers as bytes: one line of JSON in UTF-8, with its end, for each of the `answers`, in their order.
+
+    No bytes if there are no answers. `answers` are those of `Engine.handle`; what is none of them is not
+    refused.
+    """
     return _encoder.encode_lines(answers)

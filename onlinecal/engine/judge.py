@@ -315,7 +315,7 @@ class Batch:
             i,
             "expired",
             f"forecast {id!r} has expired: those of its key wait for {after:g} seconds (expire_after). Send "
-            "outcomes sooner, or begin anew with a larger expire_after",
+            "outcomes sooner, or begin a new ledger with a larger expire_after",
         )
 
     def _judge_query(self, i: int, row: int) -> Key | None:
@@ -416,7 +416,11 @@ class Batch:
                 was, got = f"{was} and key {parked.key!r}", f"{got} and key {key!r}"
             self._refuse(i, "parked", f"{was}, and cannot be changed: got {got}")
         elif value is None:
-            advice = ", or set park so that outcomes wait for their queries" if is_outcome else ""
+            advice = (
+                ", or set park in the configuration, so that outcomes wait for their queries"
+                if is_outcome
+                else ""
+            )
             self._refuse(i, "unknown", f"no forecast with id {id!r} is known: send its query first{advice}")
         elif why := parking.lack_of_room(value):
             why = f"{why}: send it again after its query"

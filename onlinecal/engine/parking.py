@@ -56,17 +56,17 @@ class ParkedOutcome(NamedTuple):
 
 
 class ParkingCounts(Struct):
-    """What has become of the outcomes that came before their queries.
+    """How many outcomes came before their queries and were parked, and what has become of them.
 
     Attributes
     ----------
     waiting
-        How many wait for their queries.
+        How many wait for their queries now.
     settled
-        How many have settled the forecasts of their queries, which came.
+        How many have settled a forecast, since its query came.
     dropped
-        How many were given up, by reason: "waited" for more events than `park` allows; "invalid" or
-        "expired" when their queries came.
+        How many were given up, a dict by reason: "waited" (for more events than `park` allows), "invalid" or
+        "expired" (when the query came, its forecast could not have that outcome, or not at that time).
     """
 
     waiting: int = 0
@@ -80,11 +80,11 @@ class ParkingCounts(Struct):
 
     @property
     def n_dropped(self) -> int:
-        """How many outcomes were dropped, for whatever reason."""
+        """How many outcomes were dropped: the sum of `dropped` over its reasons."""
         return sum(self.dropped.values())
 
     def copy(self) -> ParkingCounts:
-        """A copy of the counts as they are now, which later ones leave alone."""
+        """A new `ParkingCounts` with the counts as they are now; what happens later does not change it."""
         return ParkingCounts(self.waiting, self.settled, dict(self.dropped))
 
 

@@ -8,6 +8,7 @@ field of `KeySettings` is changed later: `max_jump`, by an engine that is told t
 from __future__ import annotations
 
 import tomllib
+from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from onlinecal.catalogue import did_you_mean
 from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
 from onlinecal.engine.keys.lanes import check_hints_allowed
 from onlinecal.engine.keys.playing import GIVEN_UP, LATE, START, LaneArrays, memory_of
+from onlinecal.engine.ledger.file import path_of
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import ROUNDS
 from onlinecal.texts import shown
@@ -153,15 +155,19 @@ def all_settings(config: EngineConfig) -> dict[int, KeySettings]:
 
 
 def read_config(path: str | Path) -> EngineConfig:
-    """The configuration in a TOML file: the default and `park` at the top, exceptions as [[keys]].
+    """An `EngineConfig` from a TOML file: the default and `park` at the top, exceptions as [[keys]].
 
-    The fields of a `KeyConfig` are written by name; each [[keys]] has a `match`, its pattern, too. Raises
-    ValueError, naming the file and the entry, for what is no TOML, an unknown name, or a value that the
-    configuration or its forecaster refuses; OSError if no file can be read at `path`.
+    At the top the fields of a `KeyConfig` are written by their names, as `lanes = 8`. So they are below each
+    [[keys]], which also has a `match`, the pattern of its keys' names; what is left out there has the
+    defaults of `KeyConfig`, not the values at the top. An empty file is the default configuration.
+
+    Raises ValueError, naming the file and the entry, for what is no TOML, an unknown name, or a value that
+    the configuration or its forecaster refuses, and for a `path` that is none; OSError if no file can be read
+    there.
     """
     try:
         # a byte order mark in front, as of tools of Windows, is no part of the text
-        table = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
+        table = tomllib.loads(path_of(path, "path").read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {error}; save it in UTF-8") from error
     except tomllib.TOMLDecodeError as error:
@@ -170,17 +176,17 @@ def read_config(path: str | Path) -> EngineConfig:
         exceptions = table.pop("keys", [])
         if not isinstance(exceptions, list) or not all(isinstance(entry, dict) for entry in exceptions):
             raise ValueError(f"keys must be written as [[keys]] tables, got {shown(exceptions)}")
-        matches, park = tuple(map(_match_of, exceptions)), table.pop("park", 0)
+        matches, park = tuple(map(_match_of, count(1), exceptions)), table.pop("park", 0)
         return EngineConfig(_config_of(table, ("keys", "park")), matches, park)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _match_of(entry: dict[str, Any]) -> Match:
-    """An exception as a file has it."""
+def _match_of(number: int, entry: dict[str, Any]) -> Match:
+    """An exception as a file has it, the first with the number 1."""
     pattern = entry.pop("match", None)
     if not isinstance(pattern, str):
-        raise ValueError(f'each of [[keys]] needs a match, such as "sport/*", got {shown(pattern)}')
+        raise ValueError(f'[[keys]] number {number} needs a match, such as "sport/*", got {shown(pattern)}')
     try:
         return Match(pattern, _config_of(entry, ("match",)))
     except ValueError as error:

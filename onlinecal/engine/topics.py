@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from types import NoneType
 from typing import NamedTuple, cast
 
 import msgspec
@@ -42,18 +43,19 @@ _unpack = msgspec.msgpack.Decoder(tuple[bytes, dict[int, str]]).decode
 
 
 class TopicAnswers(NamedTuple):
-    """The answers to a batch of messages.
+    """The answers to a batch of messages, to be sent to a topic.
 
     Attributes
     ----------
     number
-        The number of the batch: they are numbered in their order.
+        The number of the batch: batches are numbered in their order.
     messages
-        A (key, value) for each answer. The value is the answer as JSON. The key is its type and its id, such
-        as `forecast q1`; where an event has no id that can be read, it is `message events/0/17`, the place of
-        the message. So on a compacted topic a `settled` does not replace its `forecast`.
+        A pair (key, value) of bytes for each answer, in the order of the messages that were answered. The
+        value is the answer as JSON. The key is its type and its id, such as `forecast q1`; where an event has
+        no id that can be read, it is `message events/0/17`: topic, partition and offset of the message. So on
+        a compacted topic a `settled` does not replace its `forecast`.
     answers
-        The same as objects.
+        The same answers as objects, in the same order.
     """
 
     number: int
@@ -62,30 +64,35 @@ class TopicAnswers(NamedTuple):
 
 
 class TopicFeed:
-    """Answers the messages of some partitions of a topic, each once, whatever is killed.
+    """Answers the messages of some partitions of a topic, as of Kafka, each once, whatever is killed.
 
-    A ledger belongs to the partitions that it is first fed from. A message is an event as a line of JSON is
-    one, but with any white space.
+    It talks to no broker: its caller reads the messages and sends the answers. At a start send what `unsent`
+    returns, and say so by `sent`; then again and again read messages from `positions` on, `handle` them, send
+    the answers, and say so by `sent`. A ledger belongs to the partitions that it is first fed from. A message
+    is one event as JSON, as in a line of JSON, but line breaks may stand in it.
 
     Parameters
     ----------
     engine
-        An `Engine`. Without a ledger in a file it works, too, but then nothing outlives the process.
+        An `Engine`, which stays open. Without a ledger in a file it works, too, but then nothing outlives the
+        process.
     topic
-        The name of the topic.
+        The name of the topic, without a /.
     partitions
-        The numbers of the partitions that this ledger counts; no other ledger may count them.
+        The numbers of the partitions that this ledger is fed from; no other ledger may be fed from them.
     cluster
-        The id of the Kafka cluster, if it is known: the topic of another cluster is then refused.
+        The id of the Kafka cluster, a text; the same topic of another cluster is then refused. None: it is
+        not compared.
     grow
-        Whether there may be more partitions than the ledger belongs to by now; it then belongs to all of
-        them. It can never belong to fewer.
+        Whether `partitions` may have more than the ledger belongs to by now; it then belongs to all of them.
+        It can never belong to fewer.
 
     Raises
     ------
     ValueError
         If the ledger belongs to other partitions, another topic, or another cluster; and for an argument that
-        cannot be: no `Engine`, a topic that is empty or has a /, partitions that are none or below 0.
+        cannot be: no `Engine`, a topic that is empty or has a /, partitions that are none or below 0, a
+        cluster that is no text.
     LedgerError
         If the ledger cannot be read, or the partitions cannot be noted in it.
 
@@ -123,6 +130,8 @@ class TopicFeed:
         numbers = sorted({check_count(partition, "each of partitions", least=0) for partition in partitions})
         if not numbers:
             raise ValueError("partitions must name at least one partition, as [0], got none")
+        if cluster is not None and not isinstance(cluster, str):
+            raise ValueError(f"cluster must be the id of a cluster, a text, or None, got {shown(cluster)}")
         self.engine, self.topic = engine, topic
         self._mark = None if cluster is None else cluster.encode()
         known = self._known(numbers, grow)
@@ -148,18 +157,18 @@ class TopicFeed:
                 was = (noted.mark or b"").decode(errors="replace")
                 raise ValueError(
                     f"cluster must be {was!r}, got {self._mark.decode()!r}: the ledger belongs to topic "
-                    f"{topic!r} of that one. Read from there, or begin a new ledger"
+                    f"{topic!r} of cluster {was!r}. Read from that cluster, or begin a new ledger"
                 )
             known[number] = noted.position
         belongs = f"the ledger belongs to partitions {ranges(known)} of topic {self.topic!r}, got"
         if not known.keys() <= set(numbers):
             raise ValueError(
-                f"{belongs} {ranges(numbers)}: name all of them, or begin a new ledger for others"
+                f"{belongs} {ranges(numbers)}: name all that it belongs to, or begin a new ledger for others"
             )
         if known and not grow and len(known) < len(numbers):
             raise ValueError(
-                f"{belongs} {ranges(numbers)}: name only those, or, if no other ledger counts them, all "
-                "(--partitions; in Python grow=True)"
+                f"{belongs} {ranges(numbers)}: leave the others out; or, if no other ledger counts them, let "
+                "this one grow (grow=True; on the command line name all of them by --partitions)"
             )
         return known
 
@@ -171,40 +180,58 @@ class TopicFeed:
 
     @property
     def positions(self) -> dict[int, int]:
-        """The offset of the next message of each partition; 0 means the first that is there."""
+        """Where to read on: for each partition, by its number, the offset of the next message.
+
+        A new dict. 0 means the first message that is there. Only `handle` moves the positions.
+        """
         return dict(self._positions)
 
     def handle(self, messages: Iterable[Message], *, ends: Mapping[int, int] | None = None) -> TopicAnswers:
-        """Answer messages. Their answers and offsets are on disk when this returns.
+        """Answer messages. The answers and how far was read are on disk when this returns.
 
-        Returns the answers to be sent. Messages with offsets below `positions` were answered before, and are
-        left out. A message that is no event is answered as rejected. Raises LedgerError, and keeps nothing of
-        the batch, if the ledger cannot be written, and ValueError for a partition that it does not count.
+        Returns a `TopicAnswers`, which has to be sent, and which `unsent` gives again until `sent` is called.
+        Messages with offsets below `positions` were answered before, and are left out: there are answers to
+        the others only. A message that is no event is answered as rejected.
 
         Parameters
         ----------
         messages
-            (partition, offset, value) of each, those of a partition in their order. The value is the event
-            as bytes of JSON; None, a tombstone, is answered as rejected. Gaps between offsets are usual in
-            compacted and transactional topics.
+            A triple (partition, offset, value) for each, those of a partition in the order of their offsets.
+            The value is an event as bytes of JSON; None, a tombstone, is answered as rejected. Gaps between
+            offsets are usual in compacted and transactional topics.
         ends
-            Offsets by partition at which a reader has come to its end: records that are no messages may
-            stand before the end, and `positions` then moves past them.
+            A dict with an offset for each partition that was read to its end: `positions` then moves on to
+            there. Records that are no messages may stand before the end. None: no partition was.
+
+        Raises
+        ------
+        LedgerError
+            If the ledger cannot be written; then nothing of the batch is kept, and `positions` stays.
+        ValueError
+            For a partition that is not of this feed, and for what is no such message or end; nothing is kept.
         """
-        positions, new = self.positions, list[Message]()
+        positions, new, read_to = self.positions, list[Message](), _offsets(ends or {})
+        if not isinstance(messages, Iterable):
+            raise no_message(messages)
         try:
             for message in messages:
-                partition, offset, _ = message
-                if offset >= positions[partition]:
+                try:
+                    partition, offset, _ = message
+                    is_new = offset >= positions[partition]
+                except (TypeError, ValueError):
+                    raise no_message(message) from None
+                if is_new:
                     positions[partition] = offset + 1
                     new.append(message)
-            for partition, offset in (ends or {}).items():
+            for partition, offset in read_to.items():
                 positions[partition] = max(offset, positions[partition])
         except KeyError:
             raise ValueError(
                 f"messages and ends must be of the partitions {ranges(positions)} of this feed, got one of "
                 f"partition {partition!r}: leave it out, or name that partition when you make the feed"
             ) from None
+        if not {type(value) for _, _, value in new} <= {bytes, NoneType}:
+            raise no_message(next(message for message in new if type(message[2]) not in (bytes, NoneType)))
         moved = {
             partition: offset
             for partition, offset in positions.items()
@@ -225,25 +252,53 @@ class TopicFeed:
         return without_number[0]._replace(number=kept.number)
 
     def note_ends(self, ends: Mapping[int, int]) -> None:
-        """Say where partitions end by now: `ends` has the end's offset for each number of a partition.
+        """Say where partitions end by now: `ends` is a dict with the offset of its end for each partition.
 
-        Overviews and /metrics then have the lag.
+        Partitions are named by their numbers, and others than this feed's are passed over. Overviews of the
+        engine, and /metrics over HTTP, then say how far it is behind. Nothing is read or moved by it, and it
+        is kept in memory only. Raises ValueError unless each offset is a whole number of at least 0.
         """
-        self.engine.note_ends({self._path(partition): end for partition, end in ends.items()})
+        self.engine.note_ends({self._path(partition): end for partition, end in _offsets(ends).items()})
 
     def unsent(self) -> list[TopicAnswers]:
-        """The answers that are not known to have been delivered, a `TopicAnswers` a batch, the oldest first.
+        """The answers that are not known to have been sent: a `TopicAnswers` a batch, the oldest first.
 
-        A client sends them when it starts, and then says so with `sent`.
+
+        Returns a list, which is empty if all were sent. A client sends them when it starts, and then says so
+        with `sent`. Raises LedgerError if the ledger cannot be read.
         """
         return list(map(_unpacked, self.engine.kept()))
 
     def sent(self, answers: TopicAnswers) -> None:
-        """Say that these answers, and those of all batches before, have been delivered.
+        """Say that these answers, and those of all batches before them, have been delivered.
 
-        Raises ValueError if their number is that of no batch.
+        `answers` is a `TopicAnswers` that `handle` or `unsent` returned. `unsent` leaves them out from now
+        on; the ledger's file is written with the next batch, or when the engine is flushed or closed. To say
+        it twice does no harm. Raises ValueError for anything that is no `TopicAnswers` of this ledger.
         """
+        if not isinstance(answers, TopicAnswers):
+            raise ValueError(
+                f"answers must be a TopicAnswers, as handle and unsent return them, got {shown(answers)}"
+            )
         self.engine.delivered(answers.number)
+
+
+def no_message(value: object) -> ValueError:
+    """The error for what is no message."""
+    return ValueError(
+        "messages must be a list of triples (partition, offset, value), two whole numbers and bytes or None, "
+        f"got {shown(value)}"
+    )
+
+
+def _offsets(ends: Mapping[int, int]) -> dict[int, int]:
+    """Offsets by partition, checked; ValueError for what is no dict of whole numbers."""
+    if not isinstance(ends, Mapping):
+        raise ValueError(f"ends must be a dict with an offset for each partition, got {shown(ends)}")
+    return {
+        partition: check_count(end, f"the end of partition {shown(partition)}", least=0)
+        for partition, end in ends.items()
+    }
 
 
 def _events_of(messages: list[Message]) -> list[Incoming | Rejected]:

@@ -35,7 +35,7 @@ from onlinecal.engine.parking import ParkedOutcome, Parking, ParkingCounts
 from onlinecal.validation import check_count
 from onlinecal.version import STATE_FORMAT, check_format
 
-RESTORE_ADVICE = "Restore a backup of what keeps the states, with Spark the checkpoint"
+RESTORE_ADVICE = "Restore the store of states from a backup (on Spark: the checkpoint)"
 """What can be done about a damaged state: there is no ledger to repair."""
 
 

@@ -113,4 +113,7 @@ def test_what_is_no_event_object_is_refused_by_name_before_anything_changes(othe
         for wrong in ({"type": "query", "id": "a", "key": "k"}, b'{"type":"query"}', None, "query"):
             with pytest.raises(ValueError, match="events must be Query, Outcome, Withdraw or Rejected, got"):
                 engine.handle([*events, wrong])
+        for single in (Query("q", "k"), 5, None):
+            with pytest.raises(ValueError, match=r"events must be a list of .* one in a list, \[event\]"):
+                engine.handle(single)
         assert engine.total().events == 0

@@ -139,6 +139,8 @@ async def test_what_is_no_event_is_refused_before_it_meets_others_and_wrong_limi
     async with AsyncEngine() as engine:
         with pytest.raises(ValueError, match=r"events must be .* got \{'id': 'q'\}"):
             await engine.handle([{"id": "q"}])
+        with pytest.raises(ValueError, match="put a single one in a list"):
+            await engine.handle(Query("q", "a"))
         assert await engine.handle([]) == []
         assert (await engine.handle([Rejected(None, "malformed", "no event")]))[0].reason == "malformed"
         for wrong in ({"most_in_batch": 0}, {"most_waiting": 0}, {"most_in_batch": 10, "most_waiting": 5}):

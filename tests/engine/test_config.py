@@ -74,7 +74,7 @@ def test_a_wrong_value_is_refused_with_its_setting_in_python_and_in_files(tmp_pa
         ('kind = "simplx"', "kind must be one of binary, simplex, lp, got 'simplx'; did you mean 'simplex'?"),
         ('expire_after = "7d"', "expire_after must be a positive number of seconds, got '7d'"),
         ("keys = 3", "keys must be written as [[keys]] tables"),
-        ("[[keys]]\nmatch = 3", 'each of [[keys]] needs a match, such as "sport/*", got 3'),
+        ("[[keys]]\nmatch = 3", '[[keys]] number 1 needs a match, such as "sport/*", got 3'),
         ("lanes =", "is not valid TOML"),
     ],
 )

@@ -165,7 +165,7 @@ def test_a_wrong_value_is_named_with_its_field_and_a_remedy_through_every_door(d
         assert answer["type"] == "rejected", event
         assert answer["id"] == (event["id"] if field != "id" else None)
         assert not OF_MSGSPEC.search(answer["detail"]), answer
-        assert re.match(rf"{field}\b|the labels of {field}", answer["detail"]), (event, answer)
+        assert re.match(rf"{field}\b|each label of {field}", answer["detail"]), (event, answer)
         assert re.search(r"must be|cannot be read: write|names no zone: end", answer["detail"]), answer
         shown = SAID.get(value) if value is None or isinstance(value, bool) else repr(value)[:20]
         if isinstance(value, dict):

@@ -90,6 +90,34 @@ def test_answers_that_never_were_cannot_have_arrived():
         answers = feed.handle([(0, 0, question(0))])
         with pytest.raises(ValueError, match="number must be that of kept answers, from 0 to 1, got 2"):
             feed.sent(answers._replace(number=2))
+        for wrong in (5, None, answers.answers):
+            with pytest.raises(ValueError, match="answers must be a TopicAnswers, as handle and unsent"):
+                feed.sent(wrong)
+
+
+NO_MESSAGES = [
+    (5, None, "messages must be a list of triples .*, got 5"),
+    ([5], None, "messages must be a list of triples .*, got 5"),
+    ([(0, 0)], None, r"triples \(partition, offset, value\), .*, got \(0, 0\)"),
+    ([(0, "x", b"")], None, r"got \(0, 'x', b''\)"),
+    ([([], 0, b"")], None, r"got \(\[\], 0, b''\)"),
+    ([(0, 0, "text")], None, "and bytes or None, got .*'text'"),
+    ([], 5, "ends must be a dict with an offset for each partition, got 5"),
+    ([], {0: "x"}, "the end of partition 0 must be a whole number of at least 0, got 'x'"),
+    ([(7, 0, b"")], None, "of the partitions 0-1 of this feed, got one of partition 7"),
+]
+
+
+@pytest.mark.parametrize("messages, ends, words", NO_MESSAGES)
+def test_what_is_no_message_or_end_is_refused_and_moves_nothing(messages, ends, words):
+    with Engine() as engine:
+        feed = TopicFeed(engine, "events", [0, 1])
+        with pytest.raises(ValueError, match=words):
+            feed.handle(messages, ends=ends)
+        if ends is not None:
+            with pytest.raises(ValueError, match=words):
+                feed.note_ends(ends)
+        assert (feed.positions, feed.unsent(), engine.total().events) == ({0: 0, 1: 0}, [], 0)
 
 
 def test_the_position_is_that_of_every_input(folder):
@@ -109,9 +137,15 @@ def test_the_position_is_that_of_every_input(folder):
 
 WRONG = [
     ("others", [0, 1], "abc", "topic must be 'events', to which the ledger belongs, got 'others': give each"),
-    ("events", [0], "abc", "belongs to partitions 0-1 of topic 'events', got 0: name all of them"),
-    ("events", [5], "abc", "belongs to partitions 0-1 of topic 'events', got 5: name all of them"),
-    ("events", [0, 1], "xyz", "cluster must be 'abc', got 'xyz': the ledger belongs to topic 'events' of"),
+    ("events", [0], "abc", "belongs to partitions 0-1 of topic 'events', got 0: name all that it"),
+    ("events", [5], "abc", "belongs to partitions 0-1 of topic 'events', got 5: name all that it"),
+    (
+        "events",
+        [0, 1],
+        "xyz",
+        "cluster must be 'abc', got 'xyz': the ledger belongs to topic 'events' of c",
+    ),
+    ("events", [0, 1], 5, "cluster must be the id of a cluster, a text, or None, got 5"),
     ("events", [], "abc", "partitions must name at least one"),
     ("events", [-1], "abc", "each of partitions must be a whole number of at least 0, got -1"),
     ("events", 3, "abc", "partitions must be a list of numbers, as [0, 1], got 3"),
@@ -133,13 +167,13 @@ def test_partitions_may_be_added_and_the_cluster_be_told_later(folder):
     with Engine(folder / "ledger.db") as engine:
         TopicFeed(engine, "events", [0, 1]).handle([(1, 4, question(1))])
         with pytest.raises(
-            ValueError, match="belongs to partitions 0-1 of topic 'events', got 0-2: name only"
+            ValueError, match="belongs to partitions 0-1 of topic 'events', got 0-2: leave the others out"
         ):
             TopicFeed(engine, "events", range(3))
         grown = TopicFeed(engine, "events", range(3), cluster="abc", grow=True)
         assert grown.positions == {0: 0, 1: 5, 2: 0}
         TopicFeed(engine, "events", range(3)).handle([(2, 0, question(2))])
-        with pytest.raises(ValueError, match="got 0-1: name all of them"):
+        with pytest.raises(ValueError, match="got 0-1: name all that it"):
             TopicFeed(engine, "events", [0, 1], grow=True)
 
 

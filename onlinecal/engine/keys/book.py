@@ -146,7 +146,7 @@ class Book:
         for snapshot in snapshots:
             if snapshot.name in self.keys:
                 raise ValueError(
-                    f"key {snapshot.name!r} has been loaded before: two keys have this name. {REPAIR_ADVICE}"
+                    f"two keys have the name {snapshot.name!r}: the ledger is damaged. {REPAIR_ADVICE}"
                 )
             loaded.append(self._loaded(snapshot))
         if self.totals is not None and loaded:
@@ -376,8 +376,8 @@ class Book:
         entry = self.open.get(event.id, -1)
         if entry < 0 or self.owner(entry) is not key:
             raise ValueError(
-                f"event {event.number} closes forecast {event.id!r} of key {key.name!r}, which is not open. "
-                f"{REPAIR_ADVICE}"
+                f"event {event.number} closes forecast {event.id!r} of key {key.name!r}, but that forecast "
+                f"is not open: the ledger is damaged. {REPAIR_ADVICE}"
             )
         value = None if event.value is None else kind.outcome_of(event.value)
         if value is not None and isinstance(key, ClassKey):

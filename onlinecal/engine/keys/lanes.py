@@ -147,15 +147,21 @@ class ClassLabels:
         if self.classes is None and len(shares) > self.most:
             # no check may take longer if somebody sends more labels
             raise ValueError(
-                f"{name} must have at most {self.most:,} labels, most_classes of the key, got {len(shares):,}"
+                f"{name} must have at most {self.most:,} labels, most_classes of the key, got "
+                f"{len(shares):,}: name fewer, or begin a new ledger with a larger most_classes"
             )
         for label in shares:
-            self.label_of(label, f"the labels of {name}")
+            self.label_of(label, f"each label of {name}")
         values = list(shares.values())
         if all(type(p) is float and 0.0 <= p <= 1.0 for p in values) and abs(fsum(values) - 1.0) < SURELY:
             # the usual case is checked without arrays
             return dict(shares)
-        checked = check_distributions(values, (len(shares),), name)
+        try:
+            checked = check_distributions(values, (len(shares),), name)
+        except ValueError as error:
+            raise ValueError(
+                f"{name} must be numbers in [0, 1] that sum to 1, got {shown(shares)}: correct them"
+            ) from error
         return dict(zip(shares, checked.tolist(), strict=True))
 
     def numbered(self, labels: list[str]) -> dict[str, int]:
@@ -209,7 +215,8 @@ class Lane:
         if len(new) > self.kind.most:
             raise ValueError(
                 f"value must name classes that the key knows, got {shown(outcome)}: with it there would be "
-                f"{len(new):,} classes, and most_classes of the key is {self.kind.most:,}"
+                f"{len(new):,} classes, and most_classes of the key is {self.kind.most:,}. Correct the "
+                "label, or begin a new ledger with a larger most_classes"
             )
         self.know(new)
 

@@ -115,8 +115,7 @@ class SimplexLane(SimplexRun, Lane):
         state = msgspec.msgpack.decode(data, type=SimplexState)
         if self.fixed and list(self.numbers) != state.labels:
             raise ValueError(
-                f"its classes must be those of its configuration, {list(self.numbers)!r}, "
-                f"got {state.labels!r}"
+                f"it has the classes {state.labels!r}, and the key's configuration {list(self.numbers)!r}"
             )
         self.numbers = self.kind.numbered(state.labels)
         self.know(self.numbers)

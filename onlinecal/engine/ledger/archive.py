@@ -31,7 +31,14 @@ from msgspec import Struct
 from onlinecal.engine.columns import REFUSED, Columns
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger import schema
-from onlinecal.engine.ledger.file import REPAIR_ADVICE, LedgerError, check_target, clear_away, new_file
+from onlinecal.engine.ledger.file import (
+    REPAIR_ADVICE,
+    LedgerError,
+    check_target,
+    clear_away,
+    new_file,
+    path_of,
+)
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
 from onlinecal.engine.ledger.schema import (
@@ -57,20 +64,22 @@ STILL_OPEN_SQL = (
 
 
 class Archived(Struct, frozen=True, array_like=True):
-    """What a ledger remembers of one of its archives: a row of the table `archives`.
+    """An archive that `archive_ledger` has made, as its ledger remembers it: a row of the table `archives`.
 
     Attributes
     ----------
     number
-        The number of the last event in the archive.
+        The number of the last event in the archive. Accepted events are numbered from 1 on, through all
+        archives.
     path
-        Where the archive was written.
+        Where the archive was written, an absolute path. If you move the file, this stays as it is.
     queries, closings
-        How many queries it has, and how many outcomes or withdrawals.
+        How many queries were moved to it, and how many outcomes and withdrawals, those of earlier archives
+        not counted.
     digest
         The SHA-256 of the archive's file, 32 bytes.
     early
-        How many outcomes had a time before that of their query, up to that event.
+        How many outcomes, of all events up to `number`, had a time before that of their query.
     """
 
     number: int
@@ -82,7 +91,7 @@ class Archived(Struct, frozen=True, array_like=True):
 
     @property
     def events(self) -> int:
-        """How many events are in the archive."""
+        """How many events were moved to the archive: `queries` and `closings` together."""
         return self.queries + self.closings
 
 
@@ -165,25 +174,27 @@ def archive_ledger(
     shrink: bool = False,
     progress: Progress = no_progress,
 ) -> Archived | None:
-    """Move the older events of a ledger to an archive.
+    """Move the older events of a ledger to an archive, a file of its own, which can be read as a ledger is.
 
-    Returns an `Archived`, or None if there are none to move. Forecasts that are open then stay, and each
-    key's state, from which the log goes on. Ids that were moved are known by a hash (8 bytes): an event about
-    one is rejected as "archived".
+    Returns an `Archived`, or None if there are no events to move; then no file is made. Forecasts that are
+    open then stay in the ledger, too, and so does each key's state, so forecasts go on as before. The ledger
+    knows the ids that were moved by a hash of 8 bytes: a later event about one of them is rejected as
+    "archived".
 
     Parameters
     ----------
     path, into
-        The ledger and the file to make. If that is the complete archive of a call that was interrupted,
-        the call is finished, whatever the other arguments.
+        The ledger, to which at the end nobody else may write, and the file to make. If `into` is the complete
+        archive of a call that was interrupted, that call is finished, whatever the other arguments.
     keep, before
-        How many of the last events stay; or a time, in the seconds of the events: what comes before the first
-        event with that time or a later one is moved. Just one of the two.
+        How many of the last events stay in the ledger, a whole number from 0 on; or a time in seconds, as in
+        the events: what was accepted before the first event with that time or a later one is moved. Give just
+        one.
     shrink
-        Give the space to the disk, too, for which there has to be room for a copy of what stays. Otherwise
-        the ledger's file keeps its size, and new events fill it.
+        Whether the ledger's file gets smaller, for which the disk has to have room for a copy of what stays.
+        If not, the file keeps its size, and new events fill it.
     progress
-        Called with the numbers of events done and in all.
+        Called with two numbers, how many events are done and how many there are to move.
 
     Raises
     ------
@@ -196,13 +207,13 @@ def archive_ledger(
         if `into` is a file of another kind, damaged, or the ledger itself.
     """
     if (keep is None) == (before is None):
-        raise ValueError(f"give either keep or before, got keep={keep!r} and before={before!r}")
+        raise ValueError(f"give one of keep and before, got keep={keep!r} and before={before!r}")
     if keep is not None:
         keep = check_count(keep, "keep", least=0)
     if before is not None:
         allowed = "a finite number of seconds, as the times of events are"
         before = check_number(before, "before", -math.inf, math.inf, "()", allowed)
-    source, target = Path(path), Path(into)
+    source, target = path_of(path, "path"), path_of(into, "into")
     check_target(target, source, force=True)
     with closing(Ledger(source, read_only=True)) as ledger:
         refuse_archive(ledger)

@@ -43,24 +43,32 @@ from onlinecal.engine.ledger.archive import (
     early_at_checkpoint,
     marker_of,
     new_tables,
-    refuse_archive,
 )
-from onlinecal.engine.ledger.file import DATABASE_FILES, REPAIR_ADVICE, LedgerError, check_target, new_file
+from onlinecal.engine.ledger.file import (
+    DATABASE_FILES,
+    REPAIR_ADVICE,
+    LedgerError,
+    check_target,
+    new_file,
+    path_of,
+)
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
 from onlinecal.engine.parking import ParkedOutcome, ParkingCounts
+from onlinecal.texts import shown
 from onlinecal.version import STATE_FORMAT
 
 
 class Check(Struct, frozen=True):
-    """The result of replaying a whole log.
+    """What `check_ledger` found.
 
     Attributes
     ----------
     events, keys
         How many events were replayed, those of `archives` included, and of how many keys.
     problems
-        What did not agree with the ledger, one sentence each; empty if everything did.
+        What is not as the replay of the events makes it, or is damaged or lost: one sentence each. Empty if
+        the ledger is sound.
     """
 
     events: int
@@ -73,15 +81,22 @@ def check_ledger(
 ) -> Check:
     """Replay every event of the ledger at `path`, and compare all forecasts and states with what is written.
 
-    Where events were archived, it starts from the states behind them. An archive is checked like a ledger;
-    `archives` are checked, too, and each has to have the digest that the ledger keeps of it. Reads only, key
-    by key, so memory is that of one key's events. `progress` is called with the numbers of events done and in
-    all. Returns a `Check`, whose `problems` say what does not agree. Raises LedgerError if a file cannot be
-    opened or read at all.
+    Returns a `Check`, whose `problems` say what does not agree. Nothing is written, and an engine may use the
+    ledger meanwhile. It goes key by key, so memory is that of one key's events. Where events were moved to
+    archives, the replay starts from the states behind them; an archive can be checked like a ledger.
+
+    `archives` are paths of archives of this ledger. They are checked, too, and each must be the very file
+    that the ledger remembers, by its digest. `progress` is called with two numbers, the events done and all
+    events of the file at hand. Raises LedgerError if a file cannot be opened or read at all, and ValueError
+    if `archives` is no list.
     """
-    with closing(Ledger(Path(path), read_only=True)) as ledger, ledger.transaction("DEFERRED"):
+    if isinstance(archives, (str, bytes, os.PathLike)) or not isinstance(archives, Iterable):
+        raise ValueError(f"archives must be a list of paths, as ['old.db'], got {shown(archives)}")
+    files = [path_of(archive, "each of archives") for archive in archives]
+    source = path_of(path, "path")
+    with closing(Ledger(source, read_only=True)) as ledger, ledger.transaction("DEFERRED"):
         result, known = _check(ledger, progress), {archive.digest: archive for archive in archives_of(ledger)}
-    for file in map(Path, archives):
+    for file in files:
         archive = known.get(digest_of(file))
         if archive is None:
             result.problems.append(f"{file} is not the archive of {path}, or it was changed")
@@ -92,7 +107,7 @@ def check_ledger(
         counted = archive.number, archive.queries, archive.closings
         if marker is None or (marker.number, marker.queries, marker.closings) != counted:
             problems.append(f"{path}: the events that it counts in the archive are not those of {file}")
-        problems += [f"{path}: {problem} of {file}" for problem in _check_archived(Path(path), file, archive)]
+        problems += [f"{path}: {problem} of {file}" for problem in _check_archived(source, file, archive)]
         keys = max(result.keys, checked.keys)
         result = Check(result.events + checked.events, keys, result.problems + problems)
     return result
@@ -298,16 +313,18 @@ class Repaired(Struct, frozen=True):
     Attributes
     ----------
     events, keys
-        How many accepted events were found and played into the new ledger, and of how many keys.
+        How many accepted events were found and played into the new ledger, and of how many keys. Archived
+        events are not among them.
     parked
-        How many parked outcomes were found, and wait in the new ledger.
+        How many parked outcomes, which came before their queries, were found, and wait in the new ledger.
     lost
         What could not be saved, one sentence each; empty if nothing is missing.
     changed
-        Keys with forecasts that came out other than they were answered, because events before them are lost.
+        The names of keys with forecasts that came out other than they were answered, because events before
+        them are lost.
     doubtful
-        Events whose rows do not have their sums, one sentence each: they were saved as they are, which is
-        not as they were accepted.
+        Events whose rows do not match their checksums, one sentence each. They were saved as they stand
+        there, which may not be as they were accepted.
     """
 
     events: int
@@ -321,13 +338,14 @@ class Repaired(Struct, frozen=True):
 def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
     """Play the readable events of the damaged ledger `path` into a new one, `into`.
 
-    The damaged file stays as it is. The new file gets its name when it is complete. States, indexes and
-    checksums are made anew, so damage to them costs nothing. Returns a `Repaired`, which says what is lost.
-    Raises LedgerError if the ledger cannot be opened, its configuration or what it keeps of archives is
-    damaged, it is an archive, or there is no room; and ValueError if `into` exists, or has a name of a
-    ledger's own files.
+    Returns a `Repaired`, which says what is lost. The damaged file stays as it is. The new file gets its name
+    when it is complete. States, indexes and checksums are made anew, so damage to them costs nothing.
+
+    Raises LedgerError if the ledger cannot be opened, if its configuration or what it remembers of archives
+    is damaged, if it is itself an archive, or if there is no room; ValueError if `into` exists, or ends in
+    -wal, -shm, -journal or -lock, as a ledger's own files do.
     """
-    source, target = Path(path), Path(into)
+    source, target = path_of(path, "path"), path_of(into, "into")
     check_target(target, source)
     try:
         with closing(Ledger(source, read_only=True, damaged=True)) as ledger, ledger.content_errors():
@@ -335,7 +353,8 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
             needed = {name: is_sound for name, is_sound in about.items() if name not in MADE_ANEW}
             if "config" not in needed or not all(needed.values()):
                 raise LedgerError(f"{source}: its configuration is lost or damaged. {BACKUP}")
-            refuse_archive(ledger)
+            if ledger.about("archive") is not None:
+                raise LedgerError(f"{source}: {schema.ONLY_READ}")
             with new_file(target) as part:
                 start = _copy_archived(ledger, part)
                 return _replayed(ledger, part, start)

@@ -23,8 +23,10 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from onlinecal.tables.writing import whole
+from onlinecal.texts import shown
 
 DATABASE_FILES = ("", "-wal", "-shm")
 """SQLite adds these to the name of a database, for the files that belong to it while it is open."""
@@ -100,7 +102,7 @@ class LedgerErrors:
             why = f"its content cannot be what was written ({error!r}). {REPAIR_ADVICE}"
         else:
             return
-        raise LedgerError(f"{self.path or 'the ledger'}: {why}") from error
+        raise LedgerError(f"{self.path or 'the ledger in memory'}: {why}") from error
 
 
 def code_of(error: BaseException | None) -> int:
@@ -175,11 +177,11 @@ def lock(path: str) -> int:
         descriptor = os.open(path, flags, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise ValueError(f"its lock file {path} is a link: remove it") from error
+            raise ValueError(f"its lock file {path} is a link: remove the link") from error
         raise ValueError(f"cannot be written here: {error.strerror}; {WRITABLE_PLACE}") from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError(f"its lock file {path} is no plain file: remove it")
+            raise ValueError(f"its lock file {path} is no plain file: remove that")
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # if the file was removed in between, others would lock another one
         if is_at(path, descriptor):
@@ -198,7 +200,8 @@ def lock(path: str) -> int:
                 "an Engine of this process has it open already: use that one, or close it first"
             ) from error
         raise ValueError(
-            "another process writes to this ledger; stop it first, or read with `stream report`"
+            "another process writes to this ledger; stop that process first, or only read the ledger, as "
+            "`onlinecal stream report` does"
         ) from error
 
 
@@ -215,6 +218,16 @@ def identity_of(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return file.st_dev, file.st_ino
+
+
+def path_of(value: Any, name: str) -> Path:
+    """The path that an argument is; ValueError for what is none."""
+    try:
+        if "\0" not in str(path := Path(value)):
+            return path
+    except TypeError:
+        pass
+    raise ValueError(f"{name} must be a path, as 'ledger.db', got {shown(value)}")
 
 
 def check_one_name(file: str) -> None:

@@ -157,7 +157,7 @@ class Ledger:
     def connection(self) -> sqlite3.Connection:
         """The open connection; ValueError after `close`."""
         if self._connection is None:
-            raise ValueError("the ledger is closed: open it anew")
+            raise ValueError("it was closed: open it anew")
         return self._connection
 
     def close(self) -> None:
@@ -248,7 +248,9 @@ class Ledger:
         number = self.about(name) or 0
         if type(number) is not int:
             with self.ledger_errors():
-                raise ValueError(f"about: {name!r} must be a whole number, got {number!r}. {REPAIR_ADVICE}")
+                raise ValueError(
+                    f"table about: {name!r} must be a whole number, got {number!r}. {REPAIR_ADVICE}"
+                )
         return number
 
     def reliability(self) -> Any:

@@ -136,6 +136,6 @@ def check_state(book: Book, ledger: Ledger, key: Key, written: Snapshot) -> None
     for name, figure in zip(SUMMARY_COLUMNS, written_beside[2:8], strict=True):
         if figure != getattr(summary, name):
             raise LedgerError(
-                f"{ledger.path}: the {name} of key {written.name!r} is {figure} in the ledger, but its "
-                f"events lead to {getattr(summary, name)}. {REPAIR_ADVICE}"
+                f"{ledger.path}: the ledger has {name} = {figure} for key {written.name!r}, but its events "
+                f"lead to {getattr(summary, name)}. {REPAIR_ADVICE}"
             )

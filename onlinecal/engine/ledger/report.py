@@ -24,7 +24,7 @@ from onlinecal.alarms import CalibrationAlarm
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.lanes import class_shares
-from onlinecal.engine.ledger.file import LedgerError, check_target, new_file
+from onlinecal.engine.ledger.file import LedgerError, check_target, new_file, path_of
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import catch_up, config_of
 from onlinecal.engine.ledger.schema import Record
@@ -70,35 +70,42 @@ class OpenForecast(Struct, frozen=True):
 
 
 class Report(Shown, Struct, frozen=True):
-    """A ledger at one moment.
+    """A ledger at one moment, as `read_report` makes it.
 
     Attributes
     ----------
     path
         The ledger's file.
     config
-        Which forecasters the keys get.
+        The `EngineConfig`: which forecasters the keys get.
     events, queries, closings
-        How many events were accepted, queries and outcomes or withdrawals among them.
+        How many events were accepted; how many of them were queries, and how many outcomes or withdrawals.
+        Archived ones are counted, too.
     keys
-        Every key, in the order of their first queries.
+        One entry for each key, in the order of their first queries: its `name`; `config`, which of the
+        configuration's exceptions holds for it, from 0, or -1 for the default; its `summary`; its `scores`;
+        and `change_point`, the number of the query since which the forecasts of its last alarm seem wrong, or
+        None.
     total
-        All keys together: a union of calibrated sequences is calibrated, so certificates, sums over rounds,
-        add up. Bounds on windows do not, and are None.
+        A `Summary` of all keys together: certificates and guarantees are sums over rounds, and add up. Bounds
+        on windows do not, and are None.
     oldest
-        The open forecast that was asked for first; None if none is open, or its query is not in the log.
+        The open forecast that was asked for first: `number`, `id`, `key` and `time`. None if none is open, or
+        its query is not in the log.
     scores
-        The scores of all keys with hints, or of all keys if none has hints: averages over settled rounds.
-        None if no round is settled.
+        Brier scores and log losses of all keys with hints, or of all keys if none has hints: averages over
+        their settled rounds. None if no round is settled.
     alarms, hint_alarms
-        How many alarms there were, of forecasts and of hints of all keys.
+        How many alarms there were, of all keys' forecasts and of their hints.
     since
-        Number of the last event before the first that `forecasts` and `hints` count; None with them.
+        The number of the last event before those that `forecasts` and `hints` count, 0 if they count all;
+        None where these are None.
     forecasts, hints
-        The reliability of forecasts and of hints, all keys together: rounds, bins, and bounds on the distance
-        to calibration, a sum over rounds. None if nothing was counted yet.
+        The reliability of all keys' forecasts, and of their hints: how many rounds; bins with the mean
+        forecast and the mean outcome; lower and upper bound on the distance to calibration, sums over rounds.
+        None if nothing was counted yet.
     parking
-        Outcomes that came before their queries: how many wait, have settled a forecast, or were dropped.
+        `ParkingCounts`: what became of the outcomes that came before their queries.
     """
 
     path: str
@@ -134,12 +141,13 @@ class Report(Shown, Struct, frozen=True):
 
 
 def read_report(path: str | Path) -> Report:
-    """A `Report` of the ledger at `path`, which may be in use; nothing is written.
+    """A `Report` of the ledger at `path` as it is at this moment; an engine may use it meanwhile.
 
-    Raises LedgerError if there is no ledger, it cannot be read, or it is damaged.
+    Nothing is written. An archive can be read like a ledger. Raises LedgerError if there is no ledger at
+    `path`, it cannot be read, or it is damaged.
     """
     with (
-        closing(Ledger(Path(path), read_only=True)) as ledger,
+        closing(Ledger(path_of(path, "path"), read_only=True)) as ledger,
         ledger.content_errors(),
         ledger.transaction("DEFERRED"),
     ):
@@ -227,29 +235,31 @@ def export_ledger(
 ) -> int:
     """Write every forecast of the ledger at `path` to a Parquet file, `into`, in the order of the queries.
 
-    Returns how many forecasts were written. Forecasts that are in archives only are not among them.
+    Returns how many forecasts were written. Forecasts that are in archives only are not among them, and
+    neither are parked outcomes, which have no forecast.
 
-    Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes
-    `hint_of_classes` and `probability_of_classes`, lists of (label, probability); `status` ("open",
-    "settled", "expired" or "withdrawn"); `outcome` from 0 to 1, or `outcome_class`, or of a soft label
-    `outcome_of_classes`, which an expired forecast has if it was charged with one, by `expire_as`;
-    `certificate` of the key when the forecast was made; `asked_at` and `settled_at`, times as in the events;
-    `asked_number` and `settled_number`, places in the order of all accepted events. What does not apply is
-    null.
+    Columns: `id`, `key`; `hint` and `probability` of outcome 1, or where there are classes `hint_of_classes`
+    and `probability_of_classes`, lists of (label, probability); `status` ("open", "settled", "expired" or
+    "withdrawn"); `outcome` from 0 to 1, or `outcome_class`, a label, or `outcome_of_classes`, a list of
+    (label, probability); `certificate` of the key when the forecast was made; `asked_at` and `settled_at`,
+    times in seconds as in the events; `asked_number` and `settled_number`, places among all accepted events,
+    from 1. An expired forecast has an outcome only if its key has `expire_as`. What does not apply is null.
 
-    The table is as of the moment of the call, in chunks of bounded memory; a writer is not held up. The file
-    gets its name when it is complete; with `force` it replaces one that was there. An outcome that is parked
-    has no forecast, and no row. `progress` is called with the numbers of the last query done and of the last
-    event. Raises LedgerError if the ledger cannot be read, if events are archived meanwhile, or if the file
-    cannot be written; ValueError if `into` exists without `force`, is a folder or the ledger itself, or has a
-    name of a ledger's own files.
+    The table is as of the moment of the call, is made in chunks of bounded memory, and holds up no engine
+    that writes meanwhile. The file gets its name when it is complete; with `force` it replaces one that was
+    there. `progress` is called with two numbers, that of the last query done and that of the last event.
+
+    Raises LedgerError if the ledger cannot be read, if events are archived meanwhile, or if the file cannot
+    be written; ValueError if `into` exists without `force`, is a folder or the ledger itself, or ends in
+    -wal, -shm, -journal or -lock, as a ledger's own files do.
     """
     import polars as pl
 
-    target, rows, done, parts = Path(into), 0, 0, list[Path]()
-    check_target(target, Path(path), force)
+    source, target = path_of(path, "path"), path_of(into, "into")
+    rows, done, parts = 0, 0, list[Path]()
+    check_target(target, source, force)
     try:
-        with closing(Ledger(Path(path), read_only=True)) as ledger, new_file(target, force) as file:
+        with closing(Ledger(source, read_only=True)) as ledger, new_file(target, force) as file:
             state = _Moment(ledger)
             last = state.last
             while chunk := ledger.records(NEXT_FORECASTS, (done, last, EXPORTED_TOGETHER)):

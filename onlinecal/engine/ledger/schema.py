@@ -37,6 +37,8 @@ from msgspec.structs import astuple
 
 from onlinecal.engine.ledger.file import REPAIR_ADVICE
 from onlinecal.engine.watch.key_watch import Summary
+from onlinecal.texts import shown
+from onlinecal.validation import check_count
 from onlinecal.version import STATE_FORMAT, check_format
 
 APPLICATION = 0x4F4E4C43
@@ -235,16 +237,30 @@ class Snapshot(NamedTuple):
 
 
 class InputPosition(NamedTuple):
-    """How far an input was answered: a row of `inputs`, without its sum.
+    """How far an input, a file or a partition of a topic, was read: what a batch's `inputs` say of it.
 
-    `path` is its name, bytes where it is no text in UTF-8. `position` is the number of bytes that were
-    answered, or the offset of the next message. `mark` is any bytes by which its reader recognises the input,
-    such as a digest of its beginning, or None.
+    `path` is the input's name, bytes where it is no text in UTF-8. `position` is the number of bytes of the
+    file that were answered, or the offset of the partition's next message. `mark` is any bytes by which the
+    input's reader recognises it, such as a digest of its beginning, or None.
     """
 
     path: str | bytes
     position: int
     mark: bytes | None = None
+
+
+def input_position(place: Any) -> InputPosition:
+    """What a batch says of an input, checked; ValueError if it is no pair or triple of the right kinds."""
+    if isinstance(place, (tuple, list)) and 2 <= len(place) <= 3:
+        path, position, mark = (*place, None)[:3]
+        is_named = isinstance(path, (str, bytes)) and (mark is None or isinstance(mark, bytes))
+        if is_named:
+            count = check_count(position, f"the position of input {shown(path)}", LARGEST_NUMBER, least=0)
+            return InputPosition(path, count, mark)
+    raise ValueError(
+        "inputs must be a list of pairs (path, position), or of triples with a mark: path a text or bytes, "
+        f"position a whole number of at least 0, mark bytes or None, got {shown(place)}"
+    )
 
 
 TOPICS = "kafka/"
@@ -261,9 +277,11 @@ def partition_of(path: str | bytes) -> tuple[str, int] | None:
 
 
 class UndeliveredAnswers(NamedTuple):
-    """The answers of a batch that are not known to have been delivered: a row of the outbox, without its sum.
+    """The answers of a batch that a ledger keeps until they are known to have been delivered.
 
-    `number` says in which order batches were kept; `content` is what `pack` made of the answers.
+    `number` counts the batches that were kept, from 1; a start that finds none in the ledger begins with 1
+    again. `content` is the bytes that the function `pack`, given to `Engine.handle_and_keep`, made of the
+    answers.
     """
 
     number: int

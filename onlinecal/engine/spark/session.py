@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from onlinecal.texts import shown
 from onlinecal.validation import check_count
 
 if TYPE_CHECKING:
@@ -50,24 +51,23 @@ def local_session(cores: int = 2, master: str | None = None, **conf: str) -> Spa
     Parameters
     ----------
     cores
-        Threads that run tasks.
+        How many threads run tasks, a whole number of at least 1.
     master
-        Where they run; None: in one process, `local[cores]`. "local-cluster[2,1,1024]" starts two processes
-        with a core and 1024 MiB each, as a cluster would.
+        Spark's address of what runs the tasks; None: this process, `local[cores]`. "local-cluster[2,1,1024]"
+        starts two processes with a core and 1024 MiB each, as a cluster would.
     conf
         More of Spark's settings, by name: `local_session(2, **{"spark.driver.memory": "4g"})`.
 
     Returns
     -------
     SparkSession
-        A new one; or the one that this process already has, with those settings that can still be changed.
-        It lives until `.stop()`.
+        A new one; or the one that this process already has, with those of the settings that can still be
+        changed. It lives until its method `stop` is called.
 
     Raises
     ------
     ValueError
         pyspark, pandas, pyarrow or Java is missing, or cores is not a whole number from 1 on.
-
     """
     need_pyspark()
     count = check_count(cores, "cores")
@@ -84,20 +84,21 @@ def local_session(cores: int = 2, master: str | None = None, **conf: str) -> Spa
 
 
 def check_workers(spark: SparkSession) -> None:
-    """Refuse a session, `spark`, whose workers cannot run this package as the driver does. Returns nothing.
+    """Refuse a session, `spark`, whose workers cannot run this package as the driver does. Returns None.
 
-    Runs a small job, a few tasks on every core that the session has now. They say whether the workers can run
-    the driver's Python and pyarrow, and which version of this package they have. Executors that join later
-    are not looked at.
+    The driver is the Python process that calls this, the workers are those that Spark starts, perhaps on
+    other machines. A small job, a few tasks on every core that the session has now, asks them whether they
+    can run the driver's Python and pyarrow, and which version of this package they have. Executors that join
+    later are not looked at.
 
     Raises
     ------
     ValueError
         A worker cannot run the driver's Python, lacks the package or has another version of it; the message
         says what differs, and what to set. Or pyspark, pandas or pyarrow is missing here.
-
     """
     need_pyspark()
+    check_session(spark)
     import platform
 
     from py4j.protocol import Py4JError
@@ -138,6 +139,23 @@ def check_workers(spark: SparkSession) -> None:
                 f"onlinecal is {package} for the worker's Python ({path}), {__version__} for the driver: "
                 f"install {__version__} there, or point PYSPARK_PYTHON to where it is"
             )
+
+
+def check_session(spark: Any) -> None:
+    """Refuse what is no Spark session; one of Spark Connect is of a class of its own."""
+    if not callable(getattr(spark, "createDataFrame", None)):
+        raise ValueError(f"spark must be a SparkSession, as local_session(), got {shown(spark)}")
+
+
+def check_frame(table: Any, name: str) -> None:
+    """Refuse what is no Spark data frame."""
+    from pyspark.sql import DataFrame
+
+    if not isinstance(table, DataFrame):
+        kind = f"{type(table).__module__}.{type(table).__qualname__}"
+        raise ValueError(
+            f"{name} must be a Spark data frame, got a {kind}: make one by spark.createDataFrame"
+        )
 
 
 def need_pyspark() -> None:

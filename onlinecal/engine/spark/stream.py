@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.ledger.file import REPAIR_ADVICE
+from onlinecal.engine.ledger.file import REPAIR_ADVICE, path_of
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import config_of
 from onlinecal.engine.spark.rows import (
@@ -35,7 +35,13 @@ from onlinecal.engine.spark.rows import (
     pack_answers,
     packs,
 )
-from onlinecal.engine.spark.session import ROCKSDB, check_workers, need_pyspark
+from onlinecal.engine.spark.session import (
+    ROCKSDB,
+    check_frame,
+    check_session,
+    check_workers,
+    need_pyspark,
+)
 from onlinecal.engine.turns import KeyTurns
 
 if TYPE_CHECKING:
@@ -108,37 +114,51 @@ def calibrated_stream(
     Parameters
     ----------
     events
-        A streaming (or batch) DataFrame with the columns type, id, key, position and value, and hint, hints,
-        values and time as far as they are used: see EVENTS. Other columns are ignored. Outcomes need the key
-        too, since it decides where they go. `position` orders the events of a key; Spark does not keep the
-        order of rows in a micro-batch, and a later micro-batch must hold later positions. `value` may be a
-        number, a boolean or a text; "0", "1", "true", "false" are understood where outcomes are 0 and 1. A
-        soft label stands in `values`, by class.
+        A streaming (or batch) DataFrame, a row for each event, with the columns `type` ("query", "outcome" or
+        "withdraw"), `id`, `key`, `position` and `value`, and `hint`, `hints`, `values` and `time` as far as
+        they are used; EVENTS has their types. Other columns are ignored. Outcomes need the key, too, since it
+        decides where they go. `position`, a whole number, orders the events of a key; Spark does not keep the
+        order of rows in a micro-batch, and a later micro-batch must hold later positions. `hint` is a
+        probability, or `hints` a map of probabilities by class. `value` is an outcome, a number, a boolean or
+        a text; "0", "1", "true", "false" are understood where outcomes are 0 and 1. `values` is an outcome
+        that has a probability for each class, a map.
     config
-        What forecasters the keys get, always the same for a checkpoint; None: `EngineConfig()`.
+        An `EngineConfig`, what forecasters the keys get, always the same for a checkpoint; None: the default.
     remember
         An accepted event that comes again is answered as it was the first time as long as its forecast is
         open or fewer than so many events of the key were accepted since. After that an outcome is refused as
-        "unknown", and a query is a new one. At least 1.
+        "unknown", and a query is a new one. A whole number of at least 1.
     initial
-        States that keys begin with, from `ledger_states`; `config` must be that of their ledger. Only looked
-        at when a checkpoint is new. None: all keys are new.
+        A table from `ledger_states`, the states that keys begin with; `config` must be that of their ledger.
+        It is only looked at when a checkpoint is new. None: all keys are new.
     check
-        Run a small job first that sees whether the workers can run this package as the driver does.
+        Whether to run a small job first, `check_workers`, which sees whether the workers can run this package
+        as the driver does.
 
     Returns
     -------
-    One row an event, with the columns of ANSWERS: write it with outputMode "append" and a checkpoint. The
-    forecasts are those of `Engine` for the same events in the same order per key. Rows that make no sense,
-    also those without a key or a position, are answered with "rejected" and stop nothing.
+    A DataFrame with one row for each event, and the columns of ANSWERS: `key`, `type`, `id`, `position`,
+    `probability` or `probabilities`, `certificate`, `reason` and `detail`. Write it with outputMode "append"
+    and a checkpoint. The forecasts are those of `Engine` for the same events in the same order per key. Rows
+    that make no sense, also those without a key or a position, are answered with the type "rejected" and stop
+    nothing.
 
     Raises
     ------
     ValueError
-        A column is missing or has a type that cannot be, the state store is not RocksDB's, the configuration
-        or remember cannot be, pyspark or protobuf is missing, or the workers run something else. Later, when
-        the stream runs, the query fails if its checkpoint was made with another configuration.
+        A column is missing or has a type that cannot be, the state store of a stream is not RocksDB's, the
+        configuration or remember cannot be, pyspark or protobuf is missing, or the workers run something
+        else. Later, when the stream runs, its query fails if the checkpoint was made with another
+        configuration.
     """
+    check_frame(events, "events")
+    if initial is not None:
+        check_frame(initial, "initial")
+        for name in ("key", "state"):
+            if name not in initial.columns:
+                raise ValueError(
+                    f"initial must have the columns key and state, but lacks {name}: make it by ledger_states"
+                )
     columns = line_columns(events)
     try:
         import google.protobuf  # noqa: F401
@@ -176,23 +196,26 @@ def calibrated_stream(
 def ledger_states(spark: SparkSession, ledger: str | Path) -> DataFrame:
     """Every key of a ledger with its state, as `calibrated_stream` takes it for its first micro-batch.
 
-    Reads the file `ledger`, and changes nothing there. The states pass through the driver; a key takes what
-    docs/scale.md says. Forecasts that are closed by then are not known any more: events about them are
-    answered as if their ids were new.
+    Reads the file `ledger`, and changes nothing there. The states are read at once, and pass through the
+    driver; what a key takes is in docs/scale.md. Forecasts that are closed by then are not known any more:
+    events about them are answered as if their ids were new. Outcomes that are parked are left out.
 
     Returns
     -------
-    A table of the session `spark`, one row a key: its name `key`, and `state`, bytes.
+    DataFrame
+        A table of the session `spark`, one row a key: its name `key`, and `state`, bytes.
 
     Raises
     ------
     LedgerError
         There is no such ledger, it cannot be read, or it is damaged.
     ValueError
-        Its log is ahead of its states: an engine is at work on it, or was killed; or pyspark is missing.
+        The ledger lacks the newest states of its keys: an engine is at work on it, or was killed. Or pyspark
+        is missing.
     """
     need_pyspark()
-    return spark.createDataFrame(list(states_in(Path(ledger))), STATES)
+    check_session(spark)
+    return spark.createDataFrame(list(states_in(path_of(ledger, "ledger"))), STATES)
 
 
 def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -201,8 +224,9 @@ def states_in(path: Path) -> Iterator[tuple[str, bytes]]:
         number, _ = ledger.last_numbers()
         if number != (ledger.about("tail") or 0):
             raise ValueError(
-                f"{path}: its states are behind its log; stop the engine that is at work, or run "
-                "`onlinecal stream --ledger FILE < /dev/null`, which writes them"
+                f"{path}: the ledger lacks the newest states of its keys; stop the engine that is at work on "
+                f"it, or, if one was killed, run `onlinecal stream --ledger {path} < /dev/null`, which "
+                "writes them"
             )
         config = config_of(ledger)
         step, book, names = KeyTurns(config, 1), Book(config), ledger.summaries()

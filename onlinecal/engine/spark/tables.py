@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinecal.arrays import Floats
-from onlinecal.engine.spark.session import need_pyspark
+from onlinecal.engine.spark.session import check_frame, need_pyspark
 from onlinecal.measures.counts import Counts, check_counts
 from onlinecal.measures.distance.bracket import bracket
 from onlinecal.measures.distance.calibration_distance import calibration_distance_from_counts
@@ -53,7 +53,7 @@ def distances(
     budget: float = 0.1,
     rtol: float = 0.0,
 ) -> DataFrame:
-    """How far from calibrated the forecasts of every group are.
+    """How far from calibrated the forecasts of every group of rows are.
 
     The table is read once, when this is called: Spark counts its rounds and looks for bad values. The
     measures are computed when the answer is used.
@@ -61,19 +61,20 @@ def distances(
     Parameters
     ----------
     table
-        One row a round.
+        A Spark data frame, one row a round, no stream.
     forecast
-        The column of forecasts, numbers in [0, 1].
+        The name of the column of forecasts, numbers in [0, 1].
     outcome
-        The column of outcomes, 0/1 or boolean.
+        The name of the column of outcomes, 0/1 or boolean.
     by
-        The columns whose values make a group, of any type that Spark can group by; None: all rows are one
-        group. Rows where such a column is null are a group too, as in SQL.
+        The names of the columns whose values make a group, one or a list, of any type that Spark can group
+        by; None: all rows are one group. Rows where such a column is null are a group too, as in SQL.
     budget
-        Work put into the bracket of each group: 1 takes up to three seconds. See `calibration_distance`.
+        Work put into narrowing the bounds on each group's distance, a number above 0: 1 takes up to three
+        seconds.
     rtol
-        A bracket with upper - lower <= rtol * upper is good enough, rtol in [0, 1); work on that group stops
-        there.
+        Bounds with upper - lower <= rtol * upper are good enough, and work on that group stops there; a
+        number of at least 0.
 
     Returns
     -------
@@ -81,7 +82,7 @@ def distances(
         One row a group, in no order. The columns `by`; `rounds`, `ones` and `distinct`: how many rounds, how
         many with outcome 1, how many different forecasts; `ece`, `smooth` and `brier`: expected and smooth
         calibration error and squared error; `distance_lower` and `distance_upper`: the distance to
-        calibration lies between them; `exact`: whether it is known, then both are that distance. Errors and
+        calibration lies between them; `exact`: whether it is known, and both are equal to it. Errors and
         distances are sums over rounds: divide by `rounds` for averages.
 
     Raises
@@ -97,8 +98,7 @@ def distances(
     that while its measures are computed. Round the forecasts first where every row has its own.
 
     The counts stay with the executors as long as the answer is in use. They cannot be computed again: where
-    an executor is lost in between, Spark fails the query, and it has to be asked again.
-
+    an executor is lost in between, Spark fails the query, and `distances` has to be called again.
     """
     check_table(table)
     from pyspark.sql.types import StructField, StructType
@@ -222,32 +222,34 @@ def recalibrated(
 ) -> DataFrame:
     """Every row with its recalibrated probabilities added: the same floats as on one machine.
 
-    Nothing is computed before the answer is used; only the named columns then go through the recalibrator.
+    The table itself is not changed. Nothing is computed before the answer is used; only the named columns
+    then go through the recalibrator.
 
     Parameters
     ----------
     table
-        Any Spark data frame with the columns named here.
+        A Spark data frame with the columns named here, no stream.
     recalibrator
-        Fitted. `LpRecalibrator`, `DecisionRecalibrator` or anything else with `predict_proba`;
-        `GroupRecalibrator`; `BoostedRecalibrator`. It is sent to the workers once for a query, with all that
-        it holds.
+        A fitted one: `GroupRecalibrator`, `BoostedRecalibrator`, `LpRecalibrator`, `DecisionRecalibrator` or
+        anything else with `predict_proba`. It is sent to the workers once for a query, with all that it
+        holds.
     columns
-        What it was fitted on. For `predict_proba`: one column of arrays of k probabilities, or the k columns
-        of probabilities in the order of the fit. For a `GroupRecalibrator`: the column of forecasts. For a
-        `BoostedRecalibrator`: the columns of features in the order of the fit.
+        The names of what it was fitted on. For a `GroupRecalibrator`: the column of forecasts. For a
+        `BoostedRecalibrator`: the columns of features in the order of the fit. For others: one column of
+        arrays of k probabilities, or a list of the k columns of probabilities in the order of the fit.
     groups
-        For a `GroupRecalibrator`: the columns of the groups, as it was fitted on.
+        For a `GroupRecalibrator`, and for no other: the names of the columns of the groups, as in the fit.
     initial
-        For a `BoostedRecalibrator` that was fitted with forecasts: the column of initial forecasts.
+        For a `BoostedRecalibrator` that was fitted with forecasts: the column of initial forecasts. None:
+        there is none.
     into
-        The name of the added column; of k columns `a`, `b`, ... are made `into_a`, `into_b`, ...
+        The name of the added column. Of k columns `a`, `b`, ... k columns `into_a`, `into_b`, ... are made.
 
     Returns
     -------
     DataFrame
-        The table's columns, and: an array of k doubles for a column of arrays, k doubles for k columns, one
-        double for forecasts or features.
+        The table's columns, and: an array of k doubles for a column of arrays, k columns of doubles for k
+        columns, one double for forecasts or features.
 
     Raises
     ------
@@ -256,7 +258,6 @@ def recalibrated(
         names differ from the fit's, `into` names a column that is there, an argument does not go with this
         recalibrator, or it is not fitted (NotFittedError). A bad value in a row is found when the answer is
         used: Spark's error then has the recalibrator's message, whose row counts within one batch.
-
     """
     check_table(table)
     from pyspark.sql.functions import pandas_udf, struct
@@ -356,11 +357,7 @@ def _check_fit(recalibrator: Any, names: list[str]) -> None:
 def check_table(table: Any) -> None:
     """Refuse what is no Spark data frame, and streams."""
     need_pyspark()
-    from pyspark.sql import DataFrame
-
-    if not isinstance(table, DataFrame):
-        kind = f"{type(table).__module__}.{type(table).__qualname__}"
-        raise ValueError(f"table must be a Spark data frame, got a {kind}: make one by spark.createDataFrame")
+    check_frame(table, "table")
     if table.isStreaming:
         raise ValueError("table must not be a stream: give the rows so far, read by spark.read")
 
@@ -375,9 +372,9 @@ def check_columns(table: DataFrame, names: Sequence[str], argument: str) -> None
     for name in names:
         count = table.columns.count(name)
         if count != 1:
-            there = "is there twice: rename one of them"
+            there = "the table has twice: rename one of them"
             if not count:
-                there = f"is not among {cut(', '.join(map(repr, table.columns)))}"
+                there = f"the table does not have; it has {cut(', '.join(map(repr, table.columns)))}"
             raise ValueError(f"{argument} names the column {name!r}, which {there}")
         if list(names).count(name) > 1:
             raise ValueError(f"{argument} must name different columns, got {name!r} twice")

@@ -138,23 +138,25 @@ class Watched(Struct, frozen=True, omit_defaults=True):
 
 
 class Summary(Shown, Struct, frozen=True, omit_defaults=True):
-    """What there is to know of a key at a glance.
+    """What there is to know of a key at a glance, or of all keys together.
 
     Attributes
     ----------
     rounds, open, expired
-        Forecasts settled, waiting for their outcome, and expired. What expires is given up, or with
-        `expire_as` settled then; it is one of the `rounds`, too.
+        How many forecasts were settled, are open (wait for their outcomes), and expired. An expired one was
+        given up, or with `expire_as` settled by that outcome, and is then one of the `rounds`, too.
     certificate, guarantee
-        Proven upper bound on the distance to calibration of the settled rounds, and what that bound cannot
-        exceed, whatever comes; sums over rounds.
+        A proven upper bound on the distance to calibration of the settled rounds, a sum over rounds, and what
+        that bound could not exceed, whatever outcomes came. Of kind "lp" no bounds: the l_p error times the
+        rounds, and the most that it could be.
     oldest
-        Number, among all accepted events, of the oldest query that waits; None if none does.
+        The place of the oldest open query among all accepted events, from 1; None if none is open.
     window_certificate, window_guarantee
-        The same bounds for the last `window` settled rounds, and for any so many consecutive ones; None if
-        the key keeps no window (or its grid promises nothing of any). Those of several keys do not add up.
+        The certificate of the last `window` settled rounds, and what that of any so many consecutive rounds
+        could not exceed. None if the key keeps no window, of all keys together, or where nothing is promised.
     watched
-        Losses and alarms; None where they were not asked for.
+        The key's scores (averages over settled rounds), how many alarms there were, and the last ones; None
+        where they were not asked for.
     """
 
     rounds: int

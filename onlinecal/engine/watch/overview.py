@@ -105,14 +105,18 @@ NamedSummary = tuple[str, Summary]
 
 
 class Total(Struct, frozen=True):
-    """All keys together.
+    """Sums over all keys.
 
     Attributes
     ----------
     events, keys
         How many events were accepted, and how many keys they belong to.
-    rounds, open, expired, certificate, guarantee
-        As in a key's `Summary`, summed: a union of calibrated sequences is calibrated.
+    rounds, open, expired
+        How many forecasts were settled, are open, and expired, which with `expire_as` are among the settled.
+    certificate, guarantee
+        A proven upper bound on the distance to calibration of the settled rounds of all keys together, a sum
+        over rounds, and what that bound could not exceed, whatever outcomes came: each is the sum over the
+        keys.
     """
 
     events: int
@@ -149,37 +153,42 @@ class Overview(Struct, frozen=True):
     Attributes
     ----------
     total
-        The sums.
+        A `Total`: the sums over all keys.
     oldest
-        Number, among all accepted events, of the oldest query that waits; None if none does.
+        The place of the oldest open query among all accepted events, from 1; None if none is open.
     alarms, hint_alarms
-        How many alarms there were, of forecasts and of hints.
+        How many alarms there were, of all keys' forecasts and of their hints, since the ledger was made.
     scores
-        The scores of all keys with hints, or of all keys if none has hints: averages over settled rounds.
-        None if nothing was settled.
+        Brier scores and log losses of all keys with hints, or of all keys if none has hints: averages over
+        their settled rounds. None if nothing was settled.
     since
-        Number of the last event before the first that `forecasts` and `hints` count.
+        The number of the last event before those that `forecasts` and `hints` count; 0: they count from the
+        first event on.
     forecasts, hints
-        Their reliability: rounds, bins, and bounds on the distance to calibration, a sum over rounds.
+        The reliability of all keys' forecasts, and of their hints: how many rounds; bins with the mean
+        forecast and the mean outcome; lower and upper bound on the distance to calibration, sums over rounds.
     largest
         Pairs (name, `Summary`) of the keys with the largest certificate per settled round, the largest first.
     alarmed
-        The same of the keys whose last alarm is the latest, the latest first.
+        Pairs (name, `Summary`) of the keys that had an alarm, the one with the latest alarm first.
     hot_keys
         How many keys are in memory.
     batches, seconds
-        How many batches this engine has committed since its start, and how long they took in all.
+        How many batches this engine has committed since its start, and how many seconds they took in all.
     refused
-        How many events were rejected since the start of this engine, by reason.
+        How many events were rejected since the start of this engine, a dict by reason.
     early
         How many outcomes were accepted with a time before that of their query, since the ledger was made.
     outcomes
-        How many outcomes were accepted since the start of this engine. What was settled by `expire_as` is a
-        round without one.
+        How many outcomes were accepted since the start of this engine; forecasts that expired are not
+        counted.
     parking
-        What became of the outcomes that came before their queries, since the ledger was made.
+        `ParkingCounts`: what became of the outcomes that came before their queries, since the ledger was
+        made.
     topics
-        The partitions of a topic that the ledger counts, and how far they are answered.
+        One entry for each partition of a topic that a `TopicFeed` feeds to the ledger: `topic`, `partition`,
+        `position` (the offset of the next message) and `lag` (how many offsets are left, None if nobody has
+        said where the partition ends).
     unsent
         How many batches have answers in the ledger that are not known to have been delivered.
     """

@@ -59,12 +59,12 @@ CONFIG = EngineConfig(
     ("key", "value", "why"),
     [
         ("sky", {}, "value must be a class label, or an object of probabilities, got {}"),
-        ("sky", {"a": 0.5}, "value must be numbers in [0, 1] that sum to 1, got [0.5]"),
-        ("sky", {"a": 1.5, "b": -0.5}, "that sum to 1, got [1.5, -0.5]"),
+        ("sky", {"a": 0.5}, "value must be numbers in [0, 1] that sum to 1, got {'a': 0.5}: correct them"),
+        ("sky", {"a": 1.5, "b": -0.5}, "that sum to 1, got {'a': 1.5, 'b': -0.5}"),
         (
             "sky",
             {"a": float("nan"), "b": 1.0},
-            "that sum to 1, got [nan, 1.0]",
+            "that sum to 1, got {'a': nan, 'b': 1.0}",
         ),
         (
             "sky",
@@ -76,7 +76,7 @@ CONFIG = EngineConfig(
             {"d": 0.0, "a": 1.0},
             "must be one of the classes ['a', 'b', 'c'], got 'd'",
         ),
-        ("sky", {7: 1.0}, "the labels of value must be a class label, a text"),
+        ("sky", {7: 1.0}, "each label of value must be a class label, a text"),
         ("sky", [0.5, 0.5, 0.0], "a class label or an object of the classes' probabilities, got [0.5, 0.5,"),
         ("binary", {"0": 0.5, "1": 0.5}, "value must be"),
         ("lp", {"a": 1.0}, "kind 'lp', got {'a': 1.0}: soft labels go with kind 'simplex'"),
@@ -141,8 +141,8 @@ def test_more_classes_than_a_key_may_discover_are_refused_by_name(kind):
             [Query("q", "k"), Outcome("q", "d"), Query("r", "k", even(4)), Outcome("q", "c0")]
         )
     assert [type(one) for one in told] == [Forecast, Rejected, Rejected, Settled]
-    assert told[1].detail.endswith("would be 4 classes, and most_classes of the key is 3")
-    assert told[2].detail == "hint must have at most 3 labels, most_classes of the key, got 4"
+    assert "would be 4 classes, and most_classes of the key is 3. Correct the label" in told[1].detail
+    assert told[2].detail.startswith("hint must have at most 3 labels, most_classes of the key, got 4: name")
 
 
 def test_a_refusal_of_many_labels_does_not_look_at_them():

@@ -137,7 +137,7 @@ def test_bytes_of_another_format_or_configuration_or_damaged_ones_are_refused():
         (b"", "is damaged: its bytes are missing"),
         (
             data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :],
-            ".*damaged.* Restore a backup of what keeps the states",
+            ".*damaged.* Restore the store of states from a backup",
         ),
     ):
         with pytest.raises(ValueError, match=f"state of key 'k' {words}"):

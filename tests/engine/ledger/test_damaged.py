@@ -156,7 +156,7 @@ def tried(ledger, into):
     return problems, found
 
 
-BESIDE = "the {} of key .* is 77(.0)? in the ledger, but its events lead to"
+BESIDE = "the ledger has {} = 77(.0)? for key .*, but its events lead to"
 
 CHANGED = [
     ("UPDATE states SET state = substr(state, 2)", ""),

@@ -116,12 +116,15 @@ def test_bad_values_are_refused_at_once_with_their_column_and_number(spark, p, y
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"forecast": "q"}, "forecast names the column 'q', which is not among 'shop', 'hour'"),
+        (
+            {"forecast": "q"},
+            "names the column 'q', which the table does not have; it has 'shop', 'hour'",
+        ),
         ({"outcome": "shop"}, "outcome: column 'shop' must hold numbers, but it holds string"),
         ({"by": ["hour", "hour"]}, "by must name different columns, got 'hour' twice"),
         ({"by": "ece"}, "by must not name 'ece'"),
         ({"budget": 0}, "budget must be a positive number, got 0"),
-        ({"table": ["p", "p", "y"]}, "forecast names the column 'p', which is there twice"),
+        ({"table": ["p", "p", "y"]}, "forecast names the column 'p', which the table has twice"),
         ({"table": "p > 2"}, "table has no rows"),
     ],
 )

@@ -159,6 +159,14 @@ def test_what_cannot_work_is_refused_before_the_stream_starts(spark, tmp_path, m
     rows = spark.readStream.schema(on_spark.EVENTS).json(str(tmp_path))
     with pytest.raises(ValueError, match="remember must be a whole number of at least 1, got 0"):
         on_spark.calibrated_stream(rows, remember=0)
+    for given in ({"events": None}, {"events": rows, "initial": 5}):
+        with pytest.raises(ValueError, match="must be a Spark data frame, got a builtins"):
+            on_spark.calibrated_stream(**given)
+    with pytest.raises(ValueError, match="initial must have the columns key and state, but lacks state"):
+        on_spark.calibrated_stream(rows, initial=rows)
+    for ask in (on_spark.check_workers, lambda session: on_spark.ledger_states(session, tmp_path)):
+        with pytest.raises(ValueError, match=r"spark must be a SparkSession, as local_session\(\), got None"):
+            ask(None)
     with pytest.raises(ValueError, match="slack"):
         on_spark.calibrated_stream(rows, EngineConfig(KeyConfig(slack=0.1)))
     kept = spark.conf.get(PROVIDER)

@@ -169,7 +169,7 @@ def test_a_ledger_whose_states_are_behind_or_whose_keys_have_no_names_is_refused
         list(states_in(path))
     engine = Engine(path, CONFIG)
     engine.handle(events_of(script(0, 100)))
-    with pytest.raises(ValueError, match=r"ledger\.db: its states are behind its log; stop the engine"):
+    with pytest.raises(ValueError, match=r"ledger\.db: the ledger lacks the newest states of its keys"):
         list(states_in(path))
     engine.close()
     assert {key for key, _ in states_in(path)} == {line.name for line in read_report(path).keys}
