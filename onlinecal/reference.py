@@ -139,8 +139,8 @@ def predictions(forecaster: Generator[Any, Any, None], outcomes: Iterable[Any]) 
     """What the `forecaster` predicts before each of the `outcomes`: a list of as many, in their order.
 
     `forecaster` is a fresh generator, as of `almost_one_step_ahead(m)`, `balanced(m)` or
-    `SimplexForecaster(k, m).game()`; it is used up. Without outcomes the list is empty. Raises what it
-    raises, a ValueError for what is no outcome.
+    `SimplexForecaster(k, m).game()`; it is used up. Without outcomes the list is empty. An error of the
+    generator passes through, a ValueError for what is no outcome.
     """
     made = []
     prediction = next(forecaster)
@@ -234,8 +234,8 @@ class SimplexForecaster:
     def label(self, x: Point) -> int:
         """The class, 0 to k - 1, that the point `x` carries as its label; its coordinate in `x` is positive.
 
-        That is what `charge` gave to it last, for a point that was never charged the class by
-        `earliest_deadline`. `x` is k whole numbers with sum m (Lemma 4).
+        `x` is k whole numbers with sum m. Its label is the one that `charge` gave it last; a point that was
+        never charged has that of `earliest_deadline` (Lemma 4).
         """
         return self.labels[x] if x in self.labels else self.earliest_deadline(x, None)
 
@@ -243,9 +243,9 @@ class SimplexForecaster:
         """The class, 0 to k - 1, that Tijdeman's rule gives as label to the point `x` (Theorem 5).
 
         `x` is k whole numbers with sum m. The rule looks at how often x was charged with each class so far.
-        Of the classes that may be charged now it takes the one whose bias, without a charge, would soonest be
-        too large, its deadline. `last` is the class with which x was charged last, None if it never was. Of
-        classes with equal deadlines `last` wins, else the largest.
+        Of the classes that may be charged next it takes the one with the earliest deadline: how many rounds x
+        may have until, without a charge, the class's bias is too large. `last` is the class with which x was
+        charged last, None if it never was. Of classes with equal deadlines `last` wins, else the largest.
         """
         support = [j for j in range(self.k) if x[j] > 0]
         if len(support) == 1:
@@ -264,8 +264,8 @@ class SimplexForecaster:
     def walk(self, target: list[Fraction], label: Callable[[Point], int]) -> tuple[list[Point], list[int]]:
         """Find a full cell by a walk that begins near the `target`, k fractions with sum 1.
 
-        `label` gives the class that a point carries. Returns the cell's k vertices and its k steps, as in
-        `cell` and `steps`, which stay as they are.
+        `label` is a function from a point to the class that it carries. Returns the cell's k vertices and its
+        k steps, in the form of the attributes `cell` and `steps`, which are not changed.
 
         The walk goes through a slab of two copies of the grid: on level 0 points have the labels of
         `artificial`, under which only the cell of the `anchor` is full, on level 1 those of `label`. Of the
@@ -376,8 +376,8 @@ class Correction(NamedTuple):
     Attributes
     ----------
     group
-        The group whose prediction was corrected, a frozenset of bins. A bin is the tuple of floor(levels * q)
-        for the k probabilities q of a row.
+        The group whose prediction was corrected, a frozenset of bins. A bin is the tuple of floor(n_levels *
+        q) for the k probabilities q of a row.
     class_number
         The class, 0 to k - 1, whose prediction moved to the class's frequency in the group.
     corrected
@@ -402,8 +402,8 @@ class MulticlassCalibration(NamedTuple):
         of its bin predicts. A row whose bin is in no group gets, of the distributions in that bin, the
         nearest to its lower corner.
     pred
-        By group the last prediction, k fractions. A group is a frozenset of bins, and a bin is the tuple of
-        floor(levels * q) for the k probabilities q of a row.
+        A dict: the last prediction of each group, k fractions. A group is a frozenset of bins, and a bin is
+        the tuple of floor(n_levels * q) for the k probabilities q of a row.
     steps
         The `Correction` of each time step, a list in their order.
     """
@@ -431,8 +431,9 @@ def multiclass_calibration(
     all rows that are in it and have the class|. While one is above the tolerance, that prediction moves to
     the class's frequency in the group, and the groups' predictions stay probabilities. On the rows that it
     was given the l_p calibration error of the answer is then at most epsilon (Lemma 15): the l_p norm, over
-    the level sets of its predictions and the classes, of |sum of (prediction - 1 if the class came, else 0)|
-    / n. Every estimate is made from all rows, where the paper has fresh rows for each size of a group.
+    the level sets of its predictions and the classes, of |sum of (prediction - y)| / n, with y 1 if the class
+    came and 0 if not. Every estimate is made from all rows, where the paper has fresh rows for each size of a
+    group.
 
     Parameters
     ----------

@@ -32,7 +32,8 @@ class BinaryForecast(Shown):
         The announced probability of outcome 1.
     lower, upper
         The ends of the cell that it was made in, two neighbouring points of the forecaster's grid. When the
-        outcome is known the round counts at the one nearest to it: at `lower` for 0, at `upper` for 1.
+        outcome is known the round is charged to `lower` for 0, to `upper` for 1, and for a number between to
+        the point of the cell that is nearest to it.
     hint
         The hint that the forecast was asked with, a probability in [0, 1], or None.
     serial
@@ -156,7 +157,7 @@ class Announcing:
     def withdraw(self, forecast: Any) -> None:
         """Give up an open forecast, a token of `forecast`, whose outcome will never be known.
 
-        It never counts as a round, neither in certificates nor in `n_rounds`; but a guarantee that rose since
+        It never counts as a round, neither in certificates nor in `n_rounds`; but a guarantee that rose while
         it was open stays so. Raises ValueError, and changes nothing, if it is no token, is of another
         forecaster, or was settled or withdrawn before.
         """

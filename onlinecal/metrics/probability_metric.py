@@ -208,7 +208,7 @@ class Brier(ProbabilityMetric):
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
         True: the probability of the answer's most probable label, of equal ones the first, is measured; the
-        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
+        event is that this label comes. There may be any number of labels; leave `pos_val` out.
 
     Raises
     ------
@@ -331,7 +331,7 @@ class ECE(CountedMetric):
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
         True: the probability of the answer's most probable label, of equal ones the first, is measured; the
-        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
+        event is that this label comes. There may be any number of labels; leave `pos_val` out.
 
     Raises
     ------
@@ -379,7 +379,7 @@ class CumulativeCalibration(CountedMetric):
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
         True: the probability of the answer's most probable label, of equal ones the first, is measured; the
-        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
+        event is that this label comes. There may be any number of labels; leave `pos_val` out.
 
     Raises
     ------
@@ -403,10 +403,11 @@ class CumulativeCalibration(CountedMetric):
 class TwoBinCalibration(CountedMetric):
     """The squared biases of forecasts below and above an edge, as in `onlinecal.two_bin_error`.
 
-    For an edge in [0, 1] the squares of both bins' sums of (forecast - outcome), divided by the number of all
-    rounds, are added up; `get()` is the mean of that over all edges, in [0, 1], in the unit of a squared
-    average; it is 0.0 before the first round. Of independent outcomes no forecasts have a smaller mean than
-    their true chances. Memory grows with the number of different forecasts.
+    For an edge in [0, 1] the biases of the forecasts below it and of those above, each the sum of (forecast -
+    outcome) divided by the number of all rounds, are squared and added up. `get()` is the mean of that over
+    all edges, in [0, 1], in the unit of a squared average; it is 0.0 before the first round. Of independent
+    outcomes no forecasts have a smaller mean than their true chances. Memory grows with the number of
+    different forecasts.
 
     Parameters
     ----------
@@ -415,7 +416,7 @@ class TwoBinCalibration(CountedMetric):
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
         True: the probability of the answer's most probable label, of equal ones the first, is measured; the
-        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
+        event is that this label comes. There may be any number of labels; leave `pos_val` out.
 
     Raises
     ------
@@ -477,7 +478,7 @@ class SmoothCalibration(MonitoredMetric):
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
         True: the probability of the answer's most probable label, of equal ones the first, is measured; the
-        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
+        event is that this label comes. There may be any number of labels; leave `pos_val` out.
 
     Raises
     ------
@@ -525,7 +526,7 @@ class CalibrationDistance(MonitoredMetric):
         True or False, outcomes may also be numbers between 0 and 1.
     top_label
         True: the probability of the answer's most probable label, of equal ones the first, is measured; the
-        event is that this label comes. There may be any number of labels, and `pos_val` may not be set.
+        event is that this label comes. There may be any number of labels; leave `pos_val` out.
 
     Raises
     ------

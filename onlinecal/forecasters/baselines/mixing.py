@@ -320,8 +320,8 @@ class Baseline(Restored, base.Classifier):
 
         These are float64 of shape (T,), in the order of the outcomes, each made before its outcome was seen;
         those of a reference, as PowerOfTwoChoices, are its answers after it. It goes on from the present
-        state, and the rounds are settled. Raises ValueError, and plays nothing, if outcomes are empty or
-        anything else.
+        state, and the rounds are settled. Raises ValueError, and plays nothing, if there are no outcomes or
+        one is neither 0 nor 1.
         """
         return self._play(check_outcomes(outcomes))
 

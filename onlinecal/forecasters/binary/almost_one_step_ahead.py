@@ -138,9 +138,10 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         """A proven upper bound on the distance to calibration of the settled rounds, a sum over rounds.
 
         The distance is the least sum of |forecast - q| to numbers q that are perfectly calibrated. When a
-        round is settled it is charged to the end of its cell that is nearest to the outcome. The bound is the
-        sum over rounds of |forecast - point charged|, plus the sum over points of |bias|, the sum of (point -
-        outcome) over the rounds charged to it. It is 0.0 before the first round.
+        round is settled it is charged to the point of its cell that is nearest to the outcome: to the lower
+        end for 0, to the upper end for 1. The bound is the sum over rounds of |forecast - point charged|,
+        plus the sum over points of |bias|, where a bias is the sum of (point - outcome) over the rounds
+        charged to the point. It is 0.0 before the first round.
         """
         return float(certificate(self.memory))
 
@@ -149,10 +150,11 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 
         Who acts where forecast >= threshold + U, with U uniform in [-`width`/2, `width`/2], pays the
         threshold if the outcome is then 0; who does not act pays 1 - threshold if it is 1. For any threshold
-        in [0, 1] the mean costs, as the forecasts promise them and as outcomes made them, differ over the
-        settled rounds by at most (1 + 1/width) times `certificate`, which is returned. With normalize=True it
-        is divided by the number of rounds, since the costs of `threshold_costs` are averages. It is 0.0
-        before the first round. Raises ValueError unless 0 < width <= 1. docs/theory.md, Theorem 4c.
+        in [0, 1] the mean costs over U, as the forecasts promise them and as outcomes made them, differ in
+        sum over the settled rounds by at most the number that is returned, (1 + 1/width) times `certificate`.
+        With normalize=True that is divided by the number of rounds, since the costs of `threshold_costs` are
+        averages. It is 0.0 before the first round. Raises ValueError unless 0 < width <= 1. docs/theory.md,
+        Theorem 4c.
         """
         certificate = self.certificate / (max(self.n_rounds, 1) if normalize else 1)
         return decision_bound(certificate, width)
@@ -165,8 +167,8 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         `n_rounds` once these are more; otherwise the bound after `n_rounds`, which grows with them. It allows
         for the most forecasts that were ever open at once, also if they were withdrawn.
 
-        On a graded grid the first outcome between 0 and 1 raises it, since that splits the grid's wide cells.
-        For streams of such outcomes `grid="uniform"` has the smaller bound.
+        The first outcome between 0 and 1 raises it: by a trifle, or on a graded grid by more, since that
+        splits the grid's wide cells. For streams of such outcomes `grid="uniform"` has the smaller bound.
         """
         return self._promise(max(self.horizon or 0, self.n_rounds))
 
@@ -174,8 +176,8 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
     def window_certificate(self) -> float | None:
         """A proven upper bound on the distance to calibration of the last `window` settled rounds, a sum.
 
-        It is the sum over these rounds of |forecast - point charged|, where a round is charged to the end of
-        its cell that is nearest to the outcome, plus the sum over points of |change of the bias in these
+        It is the sum over these rounds of |forecast - point charged|, where a round is charged to the point
+        of its cell that is nearest to the outcome, plus the sum over points of |change of the bias in these
         rounds|. With fewer rounds so far it is of all of them, 0.0 before the first. None if the forecaster
         was made without a window.
         """
@@ -201,9 +203,9 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
 
         Its `probability` is that of outcome 1, and several tokens may be open. Nothing is learnt, but the
         more are open at once, the larger the guarantee becomes. `hint` is a probability of outcome 1, in [0,
-        1]: a point of the permitted cell nearest to it is announced. With None the forecast is that of
-        `predict_proba_one`. Raises ValueError for any other hint, and for every hint if the forecaster was
-        made without hints=True.
+        1]. The forecast lies in the cell nearest to it of those that keep all biases bounded. With None the
+        forecast is that of `predict_proba_one`. Raises ValueError for any other hint, and for every hint if
+        the forecaster was made without hints=True.
         """
         guide = NO_HINT
         if hint is not None:
@@ -256,8 +258,8 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
             Shape (T,), for each round a probability of outcome 1, in [0, 1]; they need hints=True. None: no
             round has a hint.
         return_look_ahead
-            Also return for each round the point that it was charged to, the end of its cell that is nearest
-            to the outcome.
+            Also return for each round the point that it was charged to, the one of its cell that is nearest
+            to the outcome: the lower end for 0, the upper end for 1.
 
         Returns
         -------
@@ -297,8 +299,8 @@ class OneStepAhead(GridForecaster):
         itself, finer where few points are in use), or "auto": uniform with horizon or n_cells, else adaptive.
     rule
         When a point may be an answer. "balanced": as long as its bias, the sum of (point - outcome) over its
-        rounds, stays within the slack. "sign": to 0 while its bias is not above 0, to 1 while it is not below
-        0.
+        rounds, stays within the slack. "sign": to the outcome 0 while its bias is not above 0, to the outcome
+        1 while it is not below 0.
     slack
         Bound on a point's bias under the balanced rule, from 0.5 to 1000.
     hints

@@ -323,9 +323,10 @@ class GridForecaster(Restored, base.Classifier):
     def look_ahead(self) -> LookAhead:
         """The points of the grid, ascending, and their biases, as of the settled rounds so far.
 
-        The bias of a point is the sum of (point - outcome) over the rounds that were charged to it, which are
-        those whose cell has it as the end nearest to the outcome. It is a new pair of arrays `points` and
-        `biases`, which later rounds do not change.
+        A round is charged to the point of its cell that is nearest to the outcome: to the lower end for 0, to
+        the upper end for 1. The bias of a point is the sum of (point - outcome) over the rounds charged to
+        it; an outcome within its cell adds to none. It is a new pair of arrays `points` and `biases`, which
+        later rounds do not change.
         """
         memory = self.memory
         scale = int(memory[cells.SCALE])

@@ -49,7 +49,8 @@ class SimplexLookAhead(NamedTuple):
     """Points that rounds were charged to and their biases, two float64 arrays of shape (V, k) for V points.
 
     Columns are in the order of the forecaster's `classes`. `points` has the points' probabilities. `biases`
-    has the sum over a point's rounds of (its probability - 1 if the class came, else 0), for each class.
+    has for each class the sum over the point's rounds of (probability - y), with y 1 if the class came and 0
+    if not.
     """
 
     points: NDArray[np.float64]
@@ -62,14 +63,15 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     A forecast gives each class a probability. It lies in a cell of a grid on the simplex of all such vectors.
     The cell has k corners, which carry the k classes as labels; once the class is known the round is
     *charged* to the corner with its label. A point has a bias for each class: the sum over its rounds of (the
-    point's probability - 1 if the class came, else 0). Distances are in l1, summed over the classes: with two
-    classes, twice those of `AlmostOneStepAhead`. All sums are over rounds.
+    point's probability - y), with y 1 if the class came and 0 if not. Distances are in l1, summed over the
+    classes: with two classes, twice those of `AlmostOneStepAhead`. All sums are over rounds.
 
     Parameters
     ----------
     n_classes
         k, from 1 to 1,024: the labels are 0, ..., k - 1. Without n_classes and labels, classes are
-        discovered: any hashable label may come, and one never met before costs at most 2, once.
+        discovered: any hashable label may come, and one never met before adds at most 2 to the certificate,
+        once.
     n_cells
         Fixes the grid, m, from 1 to 2^20: its points have probabilities that are multiples of 1/m.
     horizon
@@ -207,10 +209,10 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the coming round, whose forecast is that of `predict_proba_one`, with the label y that came.
 
-        y may be a soft label, probabilities over the classes with a sum within 1e-6 of 1: a dict by label
-        (missing: 0), or a list or array in the order of `classes`. A new label is taken in if classes are
-        being discovered. `predict_proba_one` need not have been called, and the features x are not looked at.
-        Raises ValueError, and learns nothing, for any other y.
+        y is a label, or a soft label: probabilities over the classes with a sum within 1e-6 of 1, as a dict
+        by label (missing: 0), or a list or array in the order of `classes`. A new label is taken in if
+        classes are being discovered. `predict_proba_one` need not have been called, and the features x are
+        not looked at. Raises ValueError, and learns nothing, for any other y.
         """
         run = self._run
         try:
@@ -255,10 +257,10 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     def observe(self, forecast: SimplexForecast, outcome: Any) -> None:
         """Settle a forecast with the label of the class that came; each forecast once, in any order.
 
-        The outcome may be a soft label, probabilities over the classes with a sum within 1e-6 of 1: a dict by
-        label (missing: 0), or a list or array in the order of `classes`. A new label is taken in if classes
-        are being discovered. Raises ValueError, and changes nothing, if the forecast is no token, is of
-        another forecaster, or was settled or withdrawn before, or for any other outcome.
+        The outcome may also be a soft label: probabilities over the classes with a sum within 1e-6 of 1, as a
+        dict by label (missing: 0), or a list or array in the order of `classes`. A new label is taken in if
+        classes are being discovered. Raises ValueError, and changes nothing, if the forecast is no token, is
+        of another forecaster, or was settled or withdrawn before, or for any other outcome.
         """
         self._open.check(forecast)
         run = self._run
@@ -292,7 +294,8 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
             each row. Probabilities have a sum within 1e-6 of 1.
         hints
             Shape (T, k), in each row probabilities of the k classes that are known at the end, in the order
-            of `classes` (new ones behind, as they appear); they need hints=True. None: no round has a hint.
+            of `classes` (new ones behind, as they first come); they need hints=True. None: no round has a
+            hint.
         return_look_ahead
             Also return for each round the point that it was charged to, the corner of its cell that carries
             the class that came; not with soft labels, which may have several.
@@ -367,10 +370,10 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         The distance, in l1 over the classes, is the least sum of |forecast - q|_1 to vectors q that are
         perfectly calibrated. When a round is settled it is charged to the corner of its cell that carries the
         class that came. The bound is the sum over rounds of |forecast - point charged|_1, plus the sum over
-        points and classes of |bias|, where a bias is the sum of (probability - 1 if the class came, else 0)
-        over the point's rounds. A round that was announced without any class counts 2. With soft labels a
-        round is divided, and its parts may go to several corners (docs/theory-simplex.md, section 15). It is
-        0.0 before the first round.
+        points and classes of |bias|. A bias is the sum over the point's rounds of (probability - y), with y 1
+        if the class came and 0 if not. A round that was announced without any class counts 2. With soft
+        labels a round is divided, and its parts may go to several corners (docs/theory-simplex.md, section
+        15). It is 0.0 before the first round.
         """
         return self._run.certificate
 
