@@ -177,8 +177,8 @@ class AsyncEngine:
         "2026-01-31T09:30:00Z"; None: it does not matter.
 
         Returns a `Forecast`, or a `Rejected` that says why there is none. The same query, sent again, gets
-        the same forecast. Raises LedgerError if it cannot be written, or after `aclose`; then nothing is kept
-        of it.
+        the same forecast; another one with this `id` is rejected. Raises LedgerError if it cannot be written,
+        or after `aclose`; then nothing is kept of it.
         """
         return (await self.handle([Query(id, key, hint, time)]))[0]
 
@@ -214,9 +214,9 @@ class AsyncEngine:
         none. An event with a value that cannot be is answered with a `Rejected`. A `Rejected` among the
         events, as `decode_lines` makes it of a bad line, is passed on as the answer.
 
-        Raises LedgerError after `aclose`, and if the events cannot be written; of more than `most_in_batch`
-        some may be on disk then, and to send all of them again is safe. Raises ValueError, before anything is
-        written, if `events` is no list of events.
+        Raises LedgerError after `aclose`, and if the events cannot be written; if there are more than
+        `most_in_batch`, some of them may be on disk then. To send all of them again is safe. Raises
+        ValueError, before anything is written, if `events` is no list of events.
         """
         events = listed_events(events)
         for event in events:

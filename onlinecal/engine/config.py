@@ -67,9 +67,9 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         How many classes a key of kind "simplex" or "lp" without `classes` may discover, 1 to 1,024. An event
         that names more labels, or one label more, is rejected.
     horizon, n_cells, slack, report
-        Of kinds "binary" and "simplex", and explained at their forecasters: how many rounds a lane will play,
-        the number of cells of a uniform grid of forecasts, how far a bias may go to follow hints, and which
-        point of a cell is announced. None: the forecaster's default.
+        Of kinds "binary" and "simplex", and explained at their forecasters: how many rounds each lane will
+        play, the number of cells of a uniform grid of forecasts, how far a bias may go to follow hints, and
+        which point of a cell is announced. None: the forecaster's default.
     grid, rule
         Of kind "binary" only, and explained at its forecaster: the names of the grid of forecasts and of the
         rule that chooses a cell of it. None: the forecaster's default.
@@ -110,7 +110,8 @@ class KeyConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
         Of keys with `expire_after`: how many seconds an event's time may be ahead of the key's clock. An
         event with more is rejected as "invalid", and the clock stays where it is. A key's first time may be
         as far from 0 as that, or as 1e10 if that is more. Choose it longer than any silence of a key. It says
-        what is accepted from now on, not how it is forecast, so a ledger's may be changed at any time.
+        what is accepted from now on, not how it is forecast, so it may be changed at any time, also for an
+        old ledger.
     alarm
         How often alarms about the key's forecasts may be false: at most once in 1/alarm forecasts, on
         average, as long as they are calibrated (docs/alarms.md). The same holds for its hints. Between 0 and
@@ -273,9 +274,9 @@ class EngineConfig(Struct, frozen=True, forbid_unknown_fields=True, omit_default
     matches
         A list of `Match`, the exceptions. The first whose pattern fits a key's name holds for it.
     park
-        Whether an outcome that comes before its query is parked, that is, waits for it: for how many accepted
-        events, of whatever keys, and also how many outcomes may wait at a time. 0: none waits, and such an
-        outcome is rejected as "unknown". A ledger's may be changed at any time.
+        What becomes of an outcome that comes before its query. 0: it is rejected as "unknown". N: it is
+        parked, that is, it waits for its query, for at most N accepted events of whatever keys; at most N
+        outcomes wait at a time. It may be changed at any time, also for an old ledger.
 
     Raises
     ------

@@ -113,12 +113,12 @@ class ColdReading:
 
 
 class Engine:
-    """Answers events: forecasts for queries, settled by their outcomes, all kept in a ledger beforehand.
+    """Answers queries by forecasts, which outcomes settle; a ledger keeps every event before its answer.
 
     The ledger is one file of SQLite. Every batch of events is one transaction: when `handle` returns, all of
     it is on disk. When `handle` raises LedgerError or ValueError, nothing of the batch is, and the engine
-    goes on from what the ledger holds; an interrupt may come before the transaction or behind it. Several
-    threads may use one engine.
+    goes on from what the ledger holds; an interrupt, as by Ctrl-C, leaves the batch on disk as a whole or not
+    at all. Several threads may use one engine.
 
     Parameters
     ----------
@@ -263,16 +263,17 @@ class Engine:
         *,
         inputs: Iterable[Input] = (),
     ) -> UndeliveredAnswers:
-        """Answer a batch as `handle` does, and keep the answers in the ledger until they are delivered.
+        """Answer a batch of `events`, and keep the answers in the ledger until they are delivered.
 
         This is for programs that send answers on, and may be killed before these have arrived. `pack` is a
         function that makes bytes of the list of answers, one for each event. These bytes are written in the
         transaction of the events. Returns an `UndeliveredAnswers`: the bytes, and the number of the batch.
         `kept` gives it again, also after a restart, until `delivered` is called with that number.
 
-        `pack` is called before the transaction; if it raises, nothing of the batch is kept. `inputs`, which
-        may say how far inputs were read, and errors are those of `handle`; ValueError is also raised if
-        `pack` returns no bytes.
+        `pack` is called before the transaction; if it raises, nothing of the batch is kept. `events`, any
+        number of `Query`, `Outcome` and `Withdraw`, and `inputs`, pairs (path, position), are as for
+        `handle`. Raises LedgerError, and keeps nothing, if the ledger cannot be written; ValueError for what
+        is no event or input, and if `pack` returns no bytes.
         """
         if not callable(pack):
             raise ValueError(
@@ -369,8 +370,9 @@ class Engine:
 
         Returns bytes with as many lines, in their order, each with its end. The last line of `data` may lack
         its end. A line that is no event, also an empty one, is answered as rejected. All events are on disk
-        when this returns. `inputs` may say how far inputs were read, as for `handle`. Raises LedgerError, and
-        keeps nothing, if the ledger cannot be written; ValueError if `data` is not bytes.
+        when this returns. `inputs`, pairs (path, position), say how far inputs were read, as for `handle`.
+        Raises LedgerError, and keeps nothing, if the ledger cannot be written; ValueError if `data` is not
+        bytes.
         """
         return encode_lines(self.handle(decode_lines(data), inputs=inputs))
 
@@ -389,7 +391,8 @@ class Engine:
         "2026-01-31T09:30:00Z"; None: it does not matter.
 
         Returns a `Forecast`, or a `Rejected` that says why there is none. The same query, sent again, gets
-        the same forecast. Raises LedgerError, and keeps nothing, if the ledger cannot be written.
+        the same forecast; another one with this `id` is rejected. Raises LedgerError, and keeps nothing, if
+        the ledger cannot be written.
         """
         return self.handle([Query(id, key, hint, time)])[0]
 
@@ -477,11 +480,12 @@ class Engine:
             )
 
     def note_ends(self, ends: Mapping[str, int]) -> None:
-        """Take note of where inputs end by now: `ends` has the position of its end for each path.
+        """Take note of where inputs end by now: `ends` is a dict with the position of the end for each path.
 
-        A path is written as in the `inputs` of batches. The `topics` of an `Overview` then say how far the
-        engine is behind the end. This is kept in memory only, and a later call changes the paths that it
-        names. Raises ValueError unless `ends` is a dict with a whole number of at least 0 for each path.
+        A path is written as in the `inputs` of batches. For partitions of topics, an `Overview` then says in
+        its `topics` how far the engine is behind the end; other inputs are not shown there. This is kept in
+        memory only, and a later call changes the paths that it names. Raises ValueError unless `ends` is a
+        dict with a whole number of at least 0 for each path.
         """
         if not isinstance(ends, Mapping):
             raise ValueError(f"ends must be a dict with the end of each path, got {shown(ends)}")

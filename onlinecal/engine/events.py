@@ -78,7 +78,7 @@ class Query(Event, tag="query", frozen=True, gc=False):
     time
         When it is asked for: seconds on any clock, or a text in ISO 8601 with a zone, such as
         "2026-01-31T09:30:00Z", which is the seconds since 1970. None: no time; where forecasts expire, the
-        latest time of the key's events counts. Only expiry looks at times.
+        latest time of the key's events counts. Times decide only what expires.
     """
 
     key: str | int
@@ -104,7 +104,7 @@ class Outcome(Event, tag="outcome", frozen=True, gc=False):
         compared.
     time
         When the outcome became known, on the query's clock: seconds, or a text such as
-        "2026-01-31T09:30:00Z". None: no time. Only expiry looks at times.
+        "2026-01-31T09:30:00Z". None: no time. Times decide only what expires.
     """
 
     value: bool | int | float | str | dict[str, float]
@@ -126,7 +126,7 @@ class Withdraw(Event, tag="withdraw", frozen=True, gc=False):
         compared.
     time
         When this became known, on the query's clock: seconds, or a text such as "2026-01-31T09:30:00Z". None:
-        no time. Only expiry looks at times.
+        no time. Times decide only what expires.
     """
 
     key: str | int | None = None
@@ -177,8 +177,8 @@ class Withdrawn(Struct, tag="withdrawn", tag_field="type", frozen=True, gc=False
 class Parked(Struct, tag="parked", tag_field="type", frozen=True, gc=False):
     """Answers an outcome that came before the query with the same `id`: it waits for that query.
 
-    When the query comes, its forecast is made, and settled by this outcome at once. `park` of `EngineConfig`
-    says for how many events the outcome waits; then it is dropped.
+    When the query comes, its forecast is made, and settled by this outcome at once if it can have it. `park`
+    of `EngineConfig` says for how many events the outcome waits; then it is dropped.
     """
 
     id: str
@@ -345,7 +345,13 @@ def decode_all(lines: list[bytes]) -> list[Incoming | Rejected]:
 def encode_lines(answers: Iterable[Answer]) -> bytes:
     """Answers as bytes: one line of JSON in UTF-8, with its end, for each of the `answers`, in their order.
 
-    No bytes if there are no answers. `answers` are those of `Engine.handle`; what is none of them is not
-    refused.
+    `answers` are what `Engine.handle` returns; without any there are no bytes. Raises ValueError for anything
+    else.
     """
-    return _encoder.encode_lines(answers)
+    listed = list(answers) if isinstance(answers, Iterable) else [answers]
+    if not WORDS.keys() >= set(map(type, listed)):
+        wrong = next(answer for answer in listed if type(answer) not in WORDS)
+        raise ValueError(
+            f"answers must be a list of answers, as Engine.handle returns them, got {shown(wrong)}"
+        )
+    return _encoder.encode_lines(listed)

@@ -254,15 +254,14 @@ class TopicFeed:
     def note_ends(self, ends: Mapping[int, int]) -> None:
         """Say where partitions end by now: `ends` is a dict with the offset of its end for each partition.
 
-        Partitions are named by their numbers, and others than this feed's are passed over. Overviews of the
-        engine, and /metrics over HTTP, then say how far it is behind. Nothing is read or moved by it, and it
-        is kept in memory only. Raises ValueError unless each offset is a whole number of at least 0.
+        Partitions are named by their numbers, and others than this feed's are passed over. Overviews, and
+        /metrics over HTTP, then say how far the engine is behind. Nothing is read or moved by it, and it is
+        kept in memory only. Raises ValueError unless each offset is a whole number of at least 0.
         """
         self.engine.note_ends({self._path(partition): end for partition, end in _offsets(ends).items()})
 
     def unsent(self) -> list[TopicAnswers]:
         """The answers that are not known to have been sent: a `TopicAnswers` a batch, the oldest first.
-
 
         Returns a list, which is empty if all were sent. A client sends them when it starts, and then says so
         with `sent`. Raises LedgerError if the ledger cannot be read.

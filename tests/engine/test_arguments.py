@@ -9,9 +9,11 @@ from onlinecal.engine import (
     InputPosition,
     Outcome,
     Query,
+    Settled,
     archive_ledger,
     check_ledger,
     decode_lines,
+    encode_lines,
     export_ledger,
     read_config,
     read_report,
@@ -46,6 +48,13 @@ def test_lines_that_are_no_bytes_are_refused_with_the_remedy(data):
             with pytest.raises(ValueError, match=r"data must be bytes, .*: give text\.encode\(\) of a text"):
                 take(data)
     assert decode_lines(bytearray(b'{"type":"withdraw","id":1}\n\n'))[0].id == 1
+
+
+@pytest.mark.parametrize("answers", [5, None, [5], [Settled("q"), Query("q", "k")], "text"])
+def test_what_is_no_answer_is_not_encoded(answers):
+    with pytest.raises(ValueError, match=r"answers must be a list of answers, as Engine\.handle returns"):
+        encode_lines(answers)
+    assert encode_lines(iter([Settled("q")])) == b'{"type":"settled","id":"q"}\n'
 
 
 def test_what_packs_no_bytes_is_refused_and_nothing_of_the_batch_is_kept():

@@ -177,7 +177,7 @@ def archive_ledger(
     """Move the older events of a ledger to an archive, a file of its own, which can be read as a ledger is.
 
     Returns an `Archived`, or None if there are no events to move; then no file is made. Forecasts that are
-    open then stay in the ledger, too, and so does each key's state, so forecasts go on as before. The ledger
+    still open stay in the ledger, too, and so does each key's state, so forecasts go on as before. The ledger
     knows the ids that were moved by a hash of 8 bytes: a later event about one of them is rejected as
     "archived".
 
@@ -199,8 +199,9 @@ def archive_ledger(
     Raises
     ------
     LedgerError
-        If the ledger cannot be read, or does not agree with its own log; if there is no room for the archive;
-        or if somebody writes to the ledger: then the archive is there, and the same call again finishes it.
+        If the ledger cannot be read, or its forecasts or states are not those that its events lead to; if
+        there is no room for the archive; or if somebody writes to the ledger: then the archive is there, and
+        the same call again finishes it.
     ValueError
         If both or neither of `keep` and `before` are given; if `keep` is no whole number from 0 on, or
         `before` no finite number; if `before` is given and no event has a time; if `path` is an archive; or

@@ -279,9 +279,9 @@ def partition_of(path: str | bytes) -> tuple[str, int] | None:
 class UndeliveredAnswers(NamedTuple):
     """The answers of a batch that a ledger keeps until they are known to have been delivered.
 
-    `number` counts the batches that were kept, from 1; a start that finds none in the ledger begins with 1
-    again. `content` is the bytes that the function `pack`, given to `Engine.handle_and_keep`, made of the
-    answers.
+    `number` counts the batches that were kept, from 1; an engine that starts and finds none in its ledger
+    begins with 1 again. `content` is the bytes that the function `pack`, given to `Engine.handle_and_keep`,
+    made of the answers.
     """
 
     number: int

@@ -146,17 +146,18 @@ class Summary(Shown, Struct, frozen=True, omit_defaults=True):
         How many forecasts were settled, are open (wait for their outcomes), and expired. An expired one was
         given up, or with `expire_as` settled by that outcome, and is then one of the `rounds`, too.
     certificate, guarantee
-        A proven upper bound on the distance to calibration of the settled rounds, a sum over rounds, and what
-        that bound could not exceed, whatever outcomes came. Of kind "lp" no bounds: the l_p error times the
-        rounds, and the most that it could be.
+        A proven upper bound on the distance to calibration of the settled rounds, a sum over rounds (of
+        several classes also over the classes), and what that bound could not exceed, whatever outcomes came.
+        Of kind "lp" no bounds: the l_p error times the rounds, and the most that it could be.
     oldest
-        The place of the oldest open query among all accepted events, from 1; None if none is open.
+        The number of the oldest open query, None if none is open. Accepted events are numbered from 1.
     window_certificate, window_guarantee
         The certificate of the last `window` settled rounds, and what that of any so many consecutive rounds
-        could not exceed. None if the key keeps no window, of all keys together, or where nothing is promised.
+        could not exceed. None if the key keeps no window, and for all keys together; the latter also where
+        the grid promises nothing.
     watched
-        The key's scores (averages over settled rounds), how many alarms there were, and the last ones; None
-        where they were not asked for.
+        The key's `scores` (averages over settled rounds), how many `alarms` and `hint_alarms` there were, and
+        the `last` of each; None where they were not asked for.
     """
 
     rounds: int

@@ -155,7 +155,7 @@ class Overview(Struct, frozen=True):
     total
         A `Total`: the sums over all keys.
     oldest
-        The place of the oldest open query among all accepted events, from 1; None if none is open.
+        The number of the oldest open query, None if none is open. Accepted events are numbered from 1.
     alarms, hint_alarms
         How many alarms there were, of all keys' forecasts and of their hints, since the ledger was made.
     scores
