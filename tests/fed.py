@@ -126,7 +126,7 @@ NO_BATCHES: list[Refusal] = [
     ("partial_fit", (TABLE, LABELS + 1), r"y must be one of the classes \[0, 1, 2\], got 3 at row"),
     ("partial_fit", (TABLE, LABELS[:3]), r"inconsistent numbers of samples: \[200, 3\]"),
     ("partial_fit", (TABLE, LABELS, [0, 1]), r"classes must be \[0, 1, 2\], as before, got \[0, 1\]"),
-    ("partial_fit", (TABLE, LABELS, [0, "b", None]), "classes must be numbers, or texts"),
+    ("partial_fit", (TABLE, LABELS, [0, "b", None]), "classes must be all numbers, or all texts"),
     ("partial_fit", (HALVES, LABELS[:2]), "X has 2 features, but .* is expecting 3 features"),
     ("predict_proba", (HALVES,), "X has 2 features, but .* is expecting 3 features"),
 ]

@@ -220,7 +220,8 @@ def _of_objects(name: str, array: NDArray[Any], missing: NDArray[np.bool_]) -> T
             kind = CLOCK if getattr(value, "tzinfo", None) is None else INSTANT
         else:
             raise ValueError(
-                f"{name} must hold times, or numbers that stand for times, got {shown(value)} at row {row}"
+                f"{name} must hold times alone, or numbers alone, got {shown(value)} at row {row}: write all "
+                "of them alike"
             )
         column_kind = column_kind or kind
         if kind != column_kind:
@@ -369,10 +370,14 @@ def in_time(
     """
     if made is None:
         for times in others:
-            are_rows = times.kind == NUMBER and not (times.values % 1 != 0)[~times.missing].any()
-            if not are_rows:
+            strange = ~times.missing
+            if times.kind == NUMBER:
+                strange &= times.values % 1 != 0
+            if strange.any():
+                row = int(strange.argmax())
                 raise ValueError(
-                    f"{times.name} must hold row numbers, got {_example(times)}: if these are times, {advice}"
+                    f"{times.name} must hold row numbers, got {times.shown(row)} at row {row}: if these are "
+                    f"times, {advice}"
                 )
     own = row_numbers(len(others[0].values)) if made is None else made
     own.check_present()

@@ -23,7 +23,7 @@ from river.compose import Pipeline, TransformerUnion
 from river.utils.dataframe import into_frame, to_native_series
 
 from onlinecal.forecasters.simplex.input import plain
-from onlinecal.tables.frames import like
+from onlinecal.tables.frames import like, refuse_no_array
 from onlinecal.wrappers.labels import Label, Labels, refuse_weight
 
 Row = dict[Any, Any]
@@ -36,10 +36,11 @@ class BatchClassifier(base.MiniBatchClassifier):
     _labels: Labels
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
-        """Forecast all rows before any of them is learnt.
+        """Probabilities of the labels for all rows of X, none of which is learnt.
 
-        The same as `predict_proba_one` of one row after the other, rounds included if that opens some, but
-        that the wrapped model is asked by its own `predict_proba_many` if it has one (and X is of pandas).
+        They are what `predict_proba_one` answers to one row after the other. Where that opens a round, each
+        row opens one. A wrapped model with a `predict_proba_many` of its own is asked once, about all of X;
+        but with X of polars every model is asked row by row. Keywords go to the wrapped model.
 
         Parameters
         ----------
@@ -48,13 +49,14 @@ class BatchClassifier(base.MiniBatchClassifier):
 
         Returns
         -------
-        A DataFrame of the same kind, with n rows (and the index of X), and a column for each label known so
-        far; polars calls it by the label's text.
+        A DataFrame of the library of X, float64, with n rows in the order of X (of pandas with its index) and
+        a column for each label in the answers, which polars calls by the label's text. A label that an answer
+        lacks has 0 there. Without a known label there are no columns.
 
         Raises
         ------
         ValueError
-            X is no such table, or the model answers with what are no probabilities by label.
+            X is no such table or has no rows, or the model answers with something else than numbers by label.
         """
         answers = self._answers_of(check_frame(X), **kwargs)
         labels = list(dict.fromkeys(label for answer in answers for label in answer))
@@ -62,40 +64,43 @@ class BatchClassifier(base.MiniBatchClassifier):
         return like(X, np.array(columns, np.float64), labels)
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
-        """The most probable label of each row, a pandas Series with the index of X or a polars Series.
+        """The most probable label of each of the n rows of X: of equal ones the first in the answer.
 
-        Rows that get an empty answer have None. Rows are asked about, and rounds opened, as by
-        `predict_proba_many`; X and errors are those of that.
+        It is a pandas Series with the index of X, or a polars Series, in the order of the rows; None stands
+        where no label is known yet. Each row is asked about by `predict_proba_one`, so rounds are opened
+        where that opens one; nothing is learnt. Keywords go to the wrapped model. Raises ValueError if X is
+        no DataFrame of pandas or polars, or has no rows, or the model answers with something else than
+        numbers by label.
         """
         answers = self._answers_of(check_frame(X), **kwargs)
         return labels_like(X, [max(answer, key=answer.__getitem__) if answer else None for answer in answers])
 
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
-        """Do for each row, in their order, what `learn_one` does: settle its forecast, if any, and learn.
+        """Learn n rows with their labels, in their order, each as `learn_one` does.
 
-        The wrapped model is asked about the rows that it must be asked about, and learns the batch by its own
-        `learn_many`. Then the rows are settled one after the other, each as a late label is. A model without
-        one learns each row as that is settled, and so it does with X of polars. Keywords are for the model.
+        In wrappers whose forecasts wait for labels, that settles the oldest forecast that waits for equal
+        features; a row without one settles nothing, and is learnt. A wrapped model with a `learn_many` of its
+        own learns all of X at once, before the first row is settled. Any other model, and with X of polars
+        every model, learns the rows one by one. Keywords go to the wrapped model.
 
         Parameters
         ----------
         X
             Features, a pandas or polars DataFrame with n rows, at least one.
         y
-            n labels: a Series, an array or a list.
+            n labels, in the order of the rows: a Series, an array or a list.
 
         Raises
         ------
         ValueError
-            X is no such table, y holds another number of labels or something that is no label, or there is a
-            weight w. Nothing has been learnt then.
+            X is no such table or has no rows, y is no column, has another number of labels or something that
+            is no label, or the keywords have a weight w other than 1. Nothing has been learnt then.
         """
         self._learn_batch(check_frame(X), y, **kwargs)
 
     def _learn_batch(self, X: Any, y: Any, **kwargs: Any) -> None:
         refuse_weight(kwargs)
-        rows = rows_of(X)
-        labels = [plain(label) for label in y] if hasattr(y, "__len__") and not isinstance(y, str) else [y]
+        rows, labels = rows_of(X), labels_of(y)
         if len(labels) != len(rows):
             raise ValueError(f"X and y must have the same length, got {len(rows)} and {len(labels)}")
         for row, label in enumerate(labels):
@@ -178,11 +183,24 @@ def learns_many(model: Any, X: Any) -> bool:
 
 def check_frame(X: Any) -> Any:
     """X itself, if it is a pandas or polars DataFrame with rows."""
+    wanted = "a pandas or polars DataFrame"
     if type(X).__module__.partition(".")[0] not in ("pandas", "polars") or not hasattr(X, "columns"):
-        raise ValueError(f"X must be a pandas or polars DataFrame, got {type(X).__name__}")
+        raise ValueError(f"X must be {wanted}, got {type(X).__name__}")
+    refuse_no_array(X, "X", wanted)
     if not len(X):
         raise ValueError("X is empty: give at least one row")
     return X
+
+
+def labels_of(y: Any) -> list[Label]:
+    """The labels of a batch; a single one is the batch's only label. ValueError for what is no column."""
+    if isinstance(y, (str, bytes)) or not hasattr(y, "__iter__"):
+        return [y]
+    wanted = "a column of labels, as a Series or a list"
+    refuse_no_array(y, "y", wanted)
+    if hasattr(y, "columns") or getattr(y, "ndim", 1) != 1:
+        raise ValueError(f"y must be {wanted}, got {type(y).__name__} of shape {y.shape}: give one column")
+    return [plain(label) for label in y]
 
 
 def rows_of(X: Any) -> list[Row]:

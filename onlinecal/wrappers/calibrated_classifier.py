@@ -40,11 +40,12 @@ from onlinecal.wrappers.wrapper import ClassifierWrapper
 class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
     """Wrap a river classifier: its skill is kept, its probabilities become calibrated, with a running proof.
 
-    The model's probability is first steered: itself, four curves that learn from the labels, slow and fast
-    ones, and the running mean of its bin are mixed by how well each does. With three labels or more its whole
-    answer is steered, as a vector, by curves for each label and for all. The mixture is the hint;
-    Almost-One-Step-Ahead answers with the nearest forecast that keeps the distance to calibration bounded,
-    whatever labels come. The hint is always read before the model learns the label.
+    The model's probability is first steered, that is corrected by what has been learnt so far: the
+    probability itself, four curves that learn from the labels, slow and fast ones, and the mean outcome after
+    similar probabilities are mixed, each by how well it does. With three labels or more the whole answer is
+    steered, as a vector. The result is the hint. The rule of `AlmostOneStepAhead` answers with the forecast
+    nearest to the hint that keeps the distance to calibration bounded, whatever labels come. A round's hint
+    is made before the model learns its label.
 
     Parameters
     ----------
@@ -52,35 +53,35 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         The model to wrap; pipelines and other wrappers are welcome. One of scikit-learn is converted before,
         by `river.compat.convert_sklearn_to_river`, or goes into `OnlineRecalibratedClassifier`.
     slack
-        How far a grid point's bias may grow: more slack follows the model more closely, for a weaker
-        guarantee. At least 0.5; by default 1.5, more as more labels are late at once, 1 with a horizon or a
-        window, and 4 for "simplex".
+        How far forecast minus outcome, added up over the rounds with the same forecast, may be from 0: more
+        slack follows the model more closely, for a weaker guarantee. From 0.5 to 1000; None: 1.5, more as
+        more labels are late at once, 1 with a horizon or a window, and 4 for "simplex".
     n_buckets
-        Separate bias tables for that many equal-width buckets of the hint: the Brier score of a binary
-        stream is then within twice the certificate of the best constant in each bucket, chosen in
-        hindsight. At the default slack, without horizon and late labels, that is at most
-        4 sqrt(4.5 n_buckets T).
+        How many equal ranges of the hint have a forecaster of their own, at least 1. Of two labels the sum
+        of squared errors is then at most that of the best constants in hindsight, one for each range, plus
+        twice the certificate. In T rounds, at the default slack, without horizon and late labels, that is at
+        most 4 sqrt(4.5 n_buckets T) more.
     strategy
-        "binary": the probability of the positive label (True, or 1, or the greater of two numbers, or else
-        the first that came) is calibrated; any other label counts as the other outcome. "simplex": the
-        probabilities of all labels together, as a vector; for few labels, since the guarantee grows as T^(1 -
-        1/k). "classwise": the probability of each label, one against the rest; the answer is the distribution
-        nearest to these, towards the hint. "top-label": the probability of the label with the greatest hint,
-        which stays the answer: among k labels it is given at least 1/k. "tree": the labels halved, the halves
-        halved again, and so on: the probability of each half among the rounds that are in either; for many
-        labels, all guarantees together grow as sqrt(k T). "auto": binary for two labels, classwise for up to
-        ten, top-label for more; with a horizon or a window the first of simplex, classwise and tree that
-        guarantees (with a window: of any window) at most so much of what forecasts that never change have: a
-        fifth for simplex, else a half; or top-label. With a window simplex needs `classes`. It changes as
-        labels appear; `current_strategy` says what it is.
+        What is calibrated, in T rounds of k labels. "binary": the probability of the positive label (True,
+        or 1, or the greater of two numbers, or else the first that came); any other label counts as the
+        other outcome. "simplex": the probabilities of all labels together, as a vector; for few labels, since
+        the guarantee grows as T^(1 - 1/k). "classwise": the probability of each label, one against the rest;
+        the answer is the distribution nearest to these, towards the hint. "top-label": the probability of the
+        label with the greatest hint, which is given more than 1/k and all others less than it has. "tree":
+        the labels halved, the halves halved again, and so on: the probability of each half among the rounds
+        whose label is in one of both; for many labels, all guarantees together grow as sqrt(k T). "auto":
+        binary for two labels, classwise for up to ten, top-label for more. With a horizon or a window "auto"
+        is the first of simplex, classwise and tree with a guarantee (with a window: of any window) of at most
+        a fifth (simplex) or a half of the bound of forecasts that never change; if none has, top-label. With
+        a window simplex needs `classes`. As labels appear "auto" may change; `current_strategy` says what it
+        is.
     horizon
-        How many rounds will be played, if known. A GuaranteeWarning tells if "simplex" was asked for and can
-        guarantee nothing for them.
+        How many rounds will be played, if known, at least 1: the guarantee is then smaller. More rounds may
+        follow. A GuaranteeWarning tells if "simplex" was asked for and can guarantee nothing for so many.
     window
-        Keep a certificate of the last so many settled rounds, too, and a guarantee of any. Without a horizon
-        (or with several buckets) the grids are then the uniform ones that are best for such windows, and the
-        guarantee of all rounds together grows as fast as the rounds. "simplex" keeps one if all `classes`
-        are known.
+        Keep a certificate of the last so many settled rounds, too, from 1 to 2^24, and a guarantee of any so
+        many in a row. Without a horizon (or with n_buckets above 1) the guarantee of all rounds together then
+        grows as fast as the rounds. "simplex" keeps one only if `classes` are given. None: no window.
     classes
         All labels there are, at least two, if they are known beforehand: "auto" then does not change, and of
         two labels the second is the positive one. None: labels are discovered as they come.
@@ -97,14 +98,14 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         with this one. Reports come sooner than silence, and would count more otherwise. A label that comes
         later finds no forecast.
     moment
-        As of river's `progressive_val_score`: the name of the feature that says when a forecast is made, or a
-        function of all features, in the units of `expire_after`, which it needs. None: forecasts are counted.
+        When a forecast is made, in the units of `expire_after`, which it needs: the name of the feature that
+        says so, or a function of the dict of features. None: time is the number of forecasts.
     prior
-        The base rate of the second class in the table that the model was trained on, and in the stream, both
-        between 0 and 1, as (0.5, 0.01), if they are known to differ: rows were left out or repeated before
-        training. The odds of the model's answers are put right before they are steered. Of more classes a
-        pair of dicts with the share of each. Needs `classes`; for models that do not learn the stream's own
-        rate.
+        A pair: the share of the second of `classes` in the table that the model was trained on, and in the
+        stream, both between 0 and 1, as (0.5, 0.01), if they are known to differ, since rows were left out or
+        repeated before training. Of more classes each is a dict with the share of every class. The odds of
+        the model's answers are put right before they are steered. Needs `classes`; for models that do not
+        learn the stream's own shares.
 
     Attributes
     ----------
@@ -141,7 +142,8 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
 
     What each strategy's certificate is a bound on is said at `certificate`. While a single label is known its
     probability can only be 1: such a round is not steered. If another label follows, it adds 1 to the
-    certificate, or 2 where that is a sum over labels. An empty answer is no forecast and is not charged.
+    certificate, or 2 where that is a sum over labels. An empty answer is no forecast: its label counts in
+    `n_unmatched`, and in no certificate.
 
     Examples
     --------
@@ -187,7 +189,9 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         n_buckets, horizon, window = map(as_whole, (n_buckets, horizon, window))
         patience = patience_of(expire_after, expire_as, moment, declared)
         if prior is not None and not declared:
-            raise ValueError(f"prior={prior!r} needs classes=[...], in the order of its rates")
+            raise ValueError(
+                f"prior={prior!r} needs classes=[...], all labels: of two, its numbers are of the second"
+            )
         ClassifierWrapper.__init__(self, classifier)
         ExpiringRounds.__init__(self, most_waiting)
         self._labels = Labels(declared)
@@ -203,13 +207,15 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         self._plan = StrategyPlan(settings, strategy)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Calibrated probabilities of the labels known so far, by label; they sum to 1.
+        """Calibrated probabilities of the labels known so far for the features x, by label; they sum to 1.
 
         Empty while neither the model nor the stream has named a label.
 
-        Asking opens a round, which the label of these features settles in `learn_one`; about the same object
-        again it is the same round. The keywords are for the wrapped model. Raises ValueError if that answers
-        with what are no probabilities by label, or if `x` lacks the `moment`.
+        Asking opens a round, which the label of equal features settles in `learn_one`. Asking about the very
+        same object again, with nothing else asked in between, answers for the same round anew: the last
+        answer counts. With `expire_after` forecasts whose time is over are given up, or settled, before;
+        apart from that nothing is learnt. Keywords go to the wrapped model. Raises ValueError if the model
+        answers with something else than numbers by label, or if x lacks the time that `moment` names.
         """
         if self._patience is not None and x is not self._features:
             self._let_expire(x)
@@ -232,12 +238,15 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         return said
 
     def certified_proba_one(self, x: Any) -> dict[Label, float]:
-        """The probabilities that the certificates speak of, as they were given.
+        """The probabilities in the answer for the features x that the certificate is about.
 
-        One for each calibrated event: the positive label (binary), the top label, every label (classwise and
-        simplex), or by (labels of one half, labels of the other) the probability of the other, given that it
-        is either (tree). If another object than `x` was asked about last, `predict_proba_one` is asked, which
-        opens a round.
+        "binary" has {positive label: probability}, "top-label" {most probable label: probability}, and
+        "classwise" and "simplex" have every label with its probability. For "tree" each key is a pair of
+        tuples, the labels of two halves, and its value the probability of the second half, given that the
+        label is in one of both. While only one label is known it is {label: 1.0}; before, it is empty.
+
+        They are those of the answer that was given last, if that was for this very object x and waits for its
+        label. Else `predict_proba_one(x)` is called first, which opens a round, and whose errors are raised.
         """
         # to ask again would be another forecast than the one that was given
         if x is not self._features:
@@ -296,37 +305,42 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
 
     @property
     def current_strategy(self) -> str:
-        """The name of the strategy by which the coming round is played: what "auto" is by now."""
+        """The strategy of the next forecast: "binary", "simplex", "classwise", "top-label" or "tree".
+
+        With strategy="auto" it is the one chosen for the labels known so far, else it is `strategy` itself.
+        """
         return self._plan.current.name
 
     @property
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
 
-        It is one of the forecasts that were given, with their labels: labels without a forecast are no
-        rounds. "binary" has it of the positive label's probability, "top-label" of the greatest of each
-        answer, "simplex" of all labels together, summed over these, "classwise" of each label, summed over
-        them (`certificates` has these), "tree" summed over its nodes. Where labels are discovered several
-        strategies may have played, and their distances add up; once one of them sums over the labels, so do
-        rounds with one or two labels known.
+        Settled rounds are forecasts that were given and got their label. Their distance depends on the
+        strategy. "binary": of the positive label's probability. "top-label": of the greatest probability of
+        each answer. "simplex": of all probabilities as a vector, with differences added up over the labels
+        (l1). "classwise": of each label's probability, added up over the labels (`certificates` has each).
+        "tree": of the probability of one of two halves of the labels, added up over all pairs of halves.
+
+        Where labels are discovered several strategies may have played: their bounds are added up. Once
+        "classwise" or "simplex" plays, earlier rounds with one or two labels are added up over labels, too.
         """
         return in_turn(part.certificate for part in self._plan.parts())
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the labels: a sum over the settled rounds.
+        """What `certificate` cannot exceed, whatever the labels: a sum over the settled rounds.
 
-        Where a forecaster of two outcomes has a `horizon` that is still to come, it is the bound at the
-        horizon. "classwise" and "top-label" move their forecasts to make an answer; by how much they have
-        moved them so far is included.
+        With a `horizon` that is still to come it is the bound at the horizon for "binary", "classwise" and
+        "top-label". "classwise" and "top-label" move calibrated probabilities so that the answer sums to 1,
+        or keeps its label on top; by how much they did so far is added, as nothing bounds it beforehand.
         """
         return in_turn(part.guarantee for part in self._plan.parts())
 
     @property
     def window_certificate(self) -> float | None:
-        """A proven upper bound on the distance of the last `window` settled rounds, as `certificate` sums it.
+        """A proven upper bound on the distance to calibration of the last `window` settled rounds, a sum.
 
-        None without a window.
+        The distance is of the same probabilities as that of `certificate`. None without a window.
         """
         if self.window is None:
             return None
@@ -334,9 +348,11 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
 
     @property
     def window_guarantee(self) -> float | None:
-        """What the distance of ANY `window` consecutive settled rounds cannot exceed, as `guarantee` has it.
+        """A bound on the distance to calibration of any `window` settled rounds in a row, a sum over these.
 
-        None without a window.
+        It holds whatever labels come. For "classwise" and "top-label" it includes by how much they moved
+        probabilities in the window where that was most so far. The distance is of the same probabilities as
+        that of `certificate`. None without a window.
         """
         if self.window is None:
             return None
@@ -344,11 +360,11 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
 
     @property
     def certificates(self) -> dict[Label, float]:
-        """For each label the certificate of its probabilities, a sum over the settled rounds.
+        """By label, a proven upper bound on the distance to calibration of its probabilities so far.
 
-        Only the strategy "classwise" has them; for the others the dict is empty.
-
-        Their sum is `certificate`, unless other strategies than "binary" have played, too.
+        Each is a sum over the settled rounds. They are there once "classwise" is the current strategy, and
+        then include rounds of "binary" before; until then the dict is empty. Rounds of other strategies are
+        not in them. Their sum is `certificate` if none of these has played.
         """
         return self._plan.certificates()
 

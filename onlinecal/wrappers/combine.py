@@ -68,8 +68,8 @@ def check_models(number: int, name: str) -> None:
     """ValueError unless there are so many models that they can be combined."""
     if number < 2:
         raise ValueError(
-            f"{name} must be of at least 2 models, got {number}: for a single one there are "
-            "recalibrate_stream and CalibratedClassifier"
+            f"{name} must be of at least 2 models, got {number}: a single one goes into "
+            "recalibrate_stream or CalibratedClassifier"
         )
     if number > MOST_MODELS:
         raise ValueError(f"{name} must be of at most {MOST_MODELS} models, got {number}: leave out the worst")
@@ -138,24 +138,32 @@ class CombinedReport(ProvenReport):
     Attributes
     ----------
     n_rounds
-        How many rows are settled: all scores and bounds are of these.
+        How many rows are settled, that is have an outcome: all scores and bounds are of these.
     n_open
         How many rows are not settled, since no outcome has come.
     models
-        The scores of each model by its name: averages over the rows in which it spoke, and its mean weight.
+        A dict: by each model's name its scores in the settled rows in which it spoke. `n_rounds` is the
+        number of these rows; averages over them of (p - y)^2 are `brier_in`, of its own probabilities,
+        `brier_alone`, of these corrected by earlier outcomes without the other models ("steered alone"), and
+        `brier_out`, of the combined forecasts. They are NaN if it never spoke. `weight` is its average weight
+        in all rows, settled or not.
     brier_out, log_loss_out
-        Averages over these rows of the combined forecasts.
+        Averages over the n_rounds rows, of the combined forecasts: of (p - y)^2, and of -log(p), p the
+        probability of what came. NaN without settled rows.
     remarks
-        In words, if nothing could be learnt since no outcome was known before the last forecast.
+        A sentence if nothing could be learnt, since no outcome was known before the last forecast; else ().
     regret_bound
-        By how much the squared errors of the combined forecasts, a sum over the rows in which a model speaks,
-        can exceed those of that model steered, before forecasts are moved to calibrated ones. It is proven of
-        all probabilities and outcomes that come no later than these did.
+        A number that holds for each model: by how much the sum of squared errors of the mixture, before it is
+        moved to calibrated forecasts, can at most exceed that of the model steered alone, over the settled
+        rows in which the model speaks. It is proven of all probabilities, and all outcomes that come no later
+        than these did.
     moved
-        By how much the squared errors rose, a sum over rows, when forecasts were moved to calibrated ones.
+        By how much the sum of squared errors over settled rows rose when the mixture was moved to calibrated
+        forecasts; negative if it fell.
     certificate, guarantee
-        Proven upper bounds on the distance to calibration of the combined forecasts, sums over rows: from
-        what happened, and what that cannot exceed, whatever the outcomes.
+        Proven upper bounds on the distance to calibration of the combined forecasts, sums over settled rows.
+        The certificate follows from what happened; the guarantee is what the certificate could not exceed,
+        whatever the outcomes.
     """
 
     n_rounds: int
@@ -171,11 +179,13 @@ class CombinedReport(ProvenReport):
 
     @property
     def best(self) -> Any:
-        """The name of the model that, steered alone, has the least Brier score against all together's.
+        """The name of the best model: its `brier_alone` lies lowest below, or least above, its `brier_out`.
 
-        Both are those of the rows in which it spoke.
+        Both are averages over the rows in which that model spoke. Models that never spoke in a settled row
+        come last; of equal ones, and without settled rows, it is the first.
         """
-        return min(self.models, key=lambda name: self.models[name].brier_alone - self.models[name].brier_out)
+        ahead = {name: model.brier_alone - model.brier_out for name, model in self.models.items()}
+        return min(ahead, key=lambda name: math.inf if math.isnan(ahead[name]) else ahead[name])
 
     norm = OF_ONE
     _HEADER = "", "rows", "before", "alone", "together", "weight"
@@ -200,23 +210,24 @@ class CombinedReport(ProvenReport):
 
 @dataclass(frozen=True, eq=False)
 class CombinedForecasts(Growing):
-    """What `combine_forecasts` made of T rows of N models' probabilities.
+    """What `combine_forecasts` made of T rows of N models' probabilities; it never changes.
 
     Attributes
     ----------
     probabilities
-        The forecasts, shape (T,), float64: a Series of pandas, polars or another library if `outcomes` was
-        one, else a numpy array.
+        The combined forecasts of outcome 1, shape (T,), float64: a Series of pandas, polars or another
+        library if `outcomes` was one, else a numpy array.
     weights
         Shape (T, N): how much each model counted in each row, known before its outcome; each row has the sum
         1, or 0 where no model spoke.
     names
-        What the N models are called.
+        The names of the N models, in the order of their columns; of an array 0, ..., N-1.
     certificate
-        Shape (T,): a proven upper bound on the distance to calibration of `probabilities`, in the rows
-        settled before the forecast after this row; the last one of all rows. A sum over rows.
+        Shape (T,): entry t is a proven upper bound on the distance to calibration of `probabilities` in the
+        rows whose outcomes were known before row t + 1 was forecast, a sum over these; the last entry is of
+        all settled rows.
     guarantee
-        What the last certificate cannot exceed, whatever the outcomes: a sum over rows.
+        What the last certificate could not exceed, whatever the outcomes: a sum over settled rows.
     """
 
     probabilities: Any
@@ -232,21 +243,26 @@ class CombinedForecasts(Growing):
     _KEPT_AS = "a column of combined forecasts"
 
     def report(self) -> CombinedReport:
-        """A `CombinedReport`: what each model was worth, alone and together, and what is proven."""
+        """What each model was worth, alone and together, and what is proven, as a `CombinedReport`.
+
+        It is of the rows whose outcomes are known to this result.
+        """
         return self._report
 
     def plot(self, ax: Axes | None = None) -> Picture:
-        """Draw how much each model counted, row by row.
+        """Draw how much each model counted, row by row, as coloured areas one on the other.
 
         Parameters
         ----------
         ax
-            The axes to draw on; None: those of a new figure.
+            The axes of matplotlib to draw on; None: those of a new figure.
 
         Returns
         -------
         Picture
-            As that of `onlinecal.plots.model_weights`.
+            A pair: `ax`, the axes, and `table`, the numbers drawn, a data frame of polars. It has at most 300
+            rows, each for a stretch of neighbouring rows: `row`, the last of them, from 1, and for each model
+            a column with its average weight there.
         """
         from onlinecal.plots.over_rounds import model_weights
 
@@ -261,32 +277,37 @@ class CombinedForecasts(Growing):
         times: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> Self:
-        """Another result, with n further rows that were forecast after all others. This one stays as it is.
+        """A new result with n more rows, forecast after all others. This one stays as it is.
 
         Parameters
         ----------
         columns
-            Probabilities of the same models, in the same order, as in the first call; a model may also say
-            nothing in any of the n rows.
+            Probabilities of outcome 1 by the same N models, in the same order: a mapping from their names to
+            columns of shape (n,), a DataFrame with these columns, or an array of shape (n, N). NaN, None or
+            masked where a model says nothing, which may be in all rows.
         outcomes
-            Shape (n,), as in the first call. None: none has come.
+            Shape (n,), each 0 or 1 or boolean; None, NaN or masked where none has come. None: in no row.
         settled_at
-            Shape (n,): when each outcome became known, as in the first call. Row numbers count all rows.
+            Shape (n,): when each outcome became known: times like `times`, or without `times` row numbers,
+            counted from 0 over all rows, the earlier ones included. None: each outcome is known to the next
+            row's forecast; with `times` it must be given if an outcome has come.
         times, ids
-            Shape (n,): given if, and only if, they were in the first call.
+            Shape (n,): when the forecasts were made, and names of the rows for `observe`. Each is given if
+            earlier rows have it, and only then.
 
         Returns
         -------
         CombinedForecasts
-            Of all rows, those of earlier ones as they were, and with the report, to the last digit as of one
-            call with all rows. The forecasts are a numpy array then. Without further rows it is this object.
+            Of all rows, the earlier and the new ones: to the last digit what one call with all rows would
+            have given. Its forecasts are a numpy array; those of earlier rows are as they were. With n = 0 it
+            is this object itself.
 
         Raises
         ------
         ValueError
             For rows that are bad, or that do not go with those before them; the message names the argument,
-            the value and its row. Also if this version or machine would have given other forecasts of the
-            rows so far.
+            the value and its row, counted from 0 in the new rows or, for times, in all. Also if this version
+            or machine would have given other forecasts of the rows so far.
         """
         if is_empty(columns):
             return self
@@ -323,10 +344,10 @@ def combine_forecasts(
 ) -> CombinedForecasts:
     """Make one calibrated column of several models' probabilities, each row by what was known before it.
 
-    Each model is recalibrated as `recalibrate_stream` does it, all are mixed by weights that follow the best
-    of them and by what they know together, and the mixture is moved to the nearest forecast that stays
-    calibrated on any outcomes, with a running certificate. Whatever the models and outcomes, the mixture is
-    never far behind the best model (docs/theory.md, Theorem 17g).
+    Each model's probabilities are corrected by the outcomes that followed similar ones so far. All are then
+    mixed by weights that follow the best of them and by what they know together, and the mixture is moved to
+    the nearest forecast that stays calibrated on any outcomes, with a running certificate. Whatever the
+    models and outcomes, the mixture is never far behind the best model (docs/theory.md, Theorem 17g).
 
     Parameters
     ----------
@@ -338,18 +359,23 @@ def combine_forecasts(
     outcomes
         Shape (T,), each 0 or 1 or boolean; None, NaN or masked where none has come. Rows are matched by
         position; columns of pandas must have the same index.
-    settled_at, times
-        As of `recalibrate_stream`, each of shape (T,): when each outcome became known, and when each forecast
-        was made. None: each outcome is known to the next row's forecast.
+    settled_at
+        Shape (T,): when each outcome became known. With `times` a time like those: later forecasts know it.
+        Without `times` a row number, from 0: forecasts of later rows know it. None: each outcome is known to
+        the next row's forecast. Of rows without outcome it need not say anything.
+    times
+        Shape (T,), never decreasing: when each forecast was made. Numbers, dates, datetimes, spans or texts
+        of ISO 8601. None: forecasts are counted. It needs `settled_at` once an outcome has come.
     ids
-        Shape (T,): whole numbers or texts by which `observe` knows the rows, no two alike. None: they are
-        known by their numbers, from 0.
+        Shape (T,): whole numbers or texts by which `CombinedForecasts.observe` knows the rows, no two alike.
+        None: they are known by their numbers, from 0.
     missing
         What becomes of a row without outcome. "never": it is given up as soon as it is forecast. "later": it
-        stays open, and `observe` may tell its outcome.
+        stays open, and `CombinedForecasts.observe` may tell its outcome.
     slack
-        How far a grid point's bias may grow, at least 0.5, as of `CalibratedClassifier`; None: the default
-        there.
+        How far forecast minus outcome, added up over the rows with the same forecast, may be from 0: more
+        slack follows the mixture more closely, for a weaker guarantee. From 0.5 to 1000; None: 1.5, more as
+        more outcomes are late at once.
 
     Returns
     -------
@@ -361,7 +387,7 @@ def combine_forecasts(
     ------
     ValueError
         For bad columns, settings, or columns that do not go together; the message names the argument, the
-        value and its row.
+        value and its row, counted from 0.
 
     Examples
     --------
@@ -535,19 +561,21 @@ class CombinedForecast(NamedTuple):
 class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
     """Several classifiers of two labels as one whose probabilities are calibrated, with a proof.
 
-    All learn every label. Each one's probabilities are recalibrated, all are mixed by weights that follow the
-    best of them and by what they know together, and the mixture is moved to the nearest forecast that stays
-    calibrated on any labels. A model that answers nothing is left out of that round. Labels may come late,
-    as with `CalibratedClassifier`.
+    All learn every label. Each one's probabilities are corrected by the labels that followed similar ones so
+    far. All are then mixed by weights that follow the best of them and by what they know together, and the
+    mixture is moved to the nearest forecast that stays calibrated on any labels. A model whose answer is
+    empty is left out of that round. Labels may come late: `learn_one` finds their forecasts by equal
+    features, `observe` by the tokens that `forecast` gave.
 
     Parameters
     ----------
     classifiers
-        From 2 to 100 river classifiers that answer with probabilities. They are learnt by this one: give each
-        to one wrapper only.
+        A list of 2 to 100 different river classifiers that answer with probabilities. This one lets them
+        learn, so give each to one wrapper only.
     slack
-        How far a grid point's bias may grow, at least 0.5, as of `CalibratedClassifier`; None: the default
-        there.
+        How far forecast minus outcome, added up over the rounds with the same forecast, may be from 0: more
+        slack follows the mixture more closely, for a weaker guarantee. From 0.5 to 1000; None: 1.5, more as
+        more labels are late at once.
     most_waiting
         How many forecasts may wait for their labels, at least 1; beyond that the oldest are given up.
     classes
@@ -570,7 +598,8 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
     -----
     The forecast is that of the positive label (True, or 1, or the greater of two numbers, or the first label
     that came). Until both labels are known an answer may name one alone, with probability 1: if the other one
-    comes, the certificate grows by 1. An empty answer is no forecast and is not charged.
+    comes, the certificate grows by 1. An empty answer is no forecast: its label counts in `n_unmatched`, and
+    in no certificate.
 
     Examples
     --------
@@ -606,10 +635,15 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
             )
         check_models(len(classifiers), "classifiers")
         declared = () if classes is None else check_pair(classes)
-        for model in classifiers:
-            check_classifier(model)
-        if len({id(model) for model in classifiers}) < len(classifiers):
-            raise ValueError("classifiers must be different objects, got one twice: it would learn twice")
+        for place, model in enumerate(classifiers):
+            check_classifier(model, f"classifiers[{place}]")
+        first: dict[int, int] = {}
+        for place, model in enumerate(classifiers):
+            if first.setdefault(id(model), place) < place:
+                raise ValueError(
+                    "classifiers must be different objects, got the same at places "
+                    f"{first[id(model)]} and {place}: it would learn twice. Give a copy, as model.clone()"
+                )
         if slack is not None:
             check_slack(slack)
         super().__init__(most_waiting)
@@ -625,17 +659,19 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         yield {"classifiers": [linear_model.LogisticRegression(), naive_bayes.GaussianNB()]}
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
-        """Another one with the same parameters, which has learnt nothing; see `river.base.Base.clone`.
+        """A new CombinedClassifier with the same parameters, which has learnt nothing.
 
-        Its models are fresh, too, by their own method `clone`. A model without one is copied with what it has
-        learnt: name fresh ones in `new_params`. This object stays as it is.
+        This one stays as it is. Its models are fresh, too, each made by the model's own method `clone`. A
+        model without that method is copied with what it has learnt: then give fresh ones as
+        `new_params={"classifiers": [...]}`.
 
         Parameters
         ----------
         new_params
-            Parameters by name, in place of its own.
+            Values by the names of parameters, which replace those of this object. None: all stay.
         include_attributes
-            True: attributes that are no parameters are copied, too, and so what was learnt to combine.
+            True: the new one also has a copy of what this one has learnt beside its models: rounds, labels,
+            certificates, and how to combine. False: nothing of it.
         """
         fresh = [
             model.clone() if hasattr(model, "clone") else copy.deepcopy(model) for model in self.classifiers
@@ -643,15 +679,19 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         return super().clone({"classifiers": fresh, **(new_params or {})}, include_attributes)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Calibrated probabilities of the two labels, by label; they sum to 1.
+        """Calibrated probabilities of the two labels for the features x, by label; they sum to 1.
 
-        Empty while neither the models nor the stream have named a label.
+        While neither the models nor the stream have named two labels, there are fewer, or none.
 
-        Asking opens a round, which the label of these features settles in `learn_one`; about the same object
-        again it is the same round. The keywords are for the wrapped models. Raises ValueError if one of them
-        answers with what are no probabilities by label.
+        Asking opens a round, which the label of equal features settles in `learn_one`. Asking about the very
+        same object again, with nothing else asked in between, answers for the same round anew: the last
+        answer counts. Nothing is learnt. Keywords go to each of the models. Raises ValueError if one of them
+        answers with something else than numbers by label.
         """
-        answers = [read_numbers(model.predict_proba_one(x, **kwargs)) for model in self.classifiers]
+        answers = [
+            read_numbers(model.predict_proba_one(x, **kwargs), place)
+            for place, model in enumerate(self.classifiers)
+        ]
         self._open(x)
         names, event, said = self._question(answers)
         self._is_empty = not names
@@ -663,11 +703,13 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         return over(names, event, p)
 
     def certified_proba_one(self, x: Any) -> dict[Label, float]:
-        """The forecast that the certificate speaks of: the probability of the positive label.
+        """What the certificate speaks of in the answer for x: {positive label: its probability}.
 
-        It names that label alone, and nothing before any label is known. While only one label is known, that
-        label counts as the positive one. It is the answer that was given for this very object `x`, if that
-        was asked about last; else `predict_proba_one` is asked, which opens a round.
+        The positive label is the second of `classes`; else True, or 1, or the greater of two numbers, or the
+        first label that came. While only one label is known it is that one; before, the dict is empty.
+
+        It is of the answer that was given last, if that was for this very object x and waits for its label.
+        Else `predict_proba_one(x)` is called first, which opens a round, and whose errors are raised.
         """
         # to ask again would be another forecast than the one that was given
         if x is not self._features:
@@ -676,9 +718,10 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
 
     @property
     def weights(self) -> list[float]:
-        """How much each classifier counted in the answer that was given or settled last, in their order.
+        """How much each classifier counted in the round that was asked about or settled last.
 
-        They sum to 1; all are 0 if none of the models answered.
+        A list of numbers from 0 to 1 with sum 1, in the order of `classifiers`. All are 0 if none of the
+        models answered, and before the first round that named two labels.
         """
         if not self._mixtures:
             return [0.0] * len(self.classifiers)
@@ -688,7 +731,7 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration so far, a sum over the settled rounds.
 
-        It is one of exactly the answers that were given, as probabilities of the positive label.
+        The distance is of the positive label's probabilities, as they were given in the answers.
         """
         return self._n_surprises + in_turn(
             mixture.projection.certificate for mixture in self._mixtures.values()
@@ -696,7 +739,10 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the labels: a sum over the settled rounds."""
+        """What `certificate` cannot exceed, whatever the labels: a sum over the settled rounds.
+
+        It includes what the largest number of forecasts that waited at once may cost.
+        """
         return self._n_surprises + in_turn(
             mixture.projection.guarantee for mixture in self._mixtures.values()
         )
@@ -738,7 +784,9 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
             self._n_surprises += len(names) > 2 or read not in names
 
     def _says(self, x: Any) -> list[Mapping[Label, float]]:
-        return [read_numbers(model.predict_proba_one(x)) for model in self.classifiers]
+        return [
+            read_numbers(model.predict_proba_one(x), place) for place, model in enumerate(self.classifiers)
+        ]
 
     def _learn_alone(self, said: list[Mapping[Label, float]] | None, read: Label) -> None:
         """Learn to combine, by what the models said."""

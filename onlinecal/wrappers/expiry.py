@@ -45,13 +45,24 @@ class Patience(NamedTuple):
         got = "none"
         try:
             moment = self.moment(x) if callable(self.moment) else x[self.moment]
-            got = f"one of type {type(moment).__name__}"
+            # no value of a feature is shown, as messages may be kept where features must not be
+            got = "NaN" if moment != moment else f"one of type {type(moment).__name__}"
             _ = moment - moment > self.after  # a TypeError if these do not go together
-            return moment if now is None else max(now, moment)
+            later = moment if now is None else max(now, moment)
         except (KeyError, TypeError) as error:
-            raise ValueError(
-                f"x must have a moment, {self.moment!r}, in units of expire_after={self.after!r}, got {got}"
-            ) from error
+            raise self._no_moment(got, now) from error
+        # a clock that showed NaN would never run again
+        if moment != moment:
+            raise self._no_moment(got, now)
+        return later
+
+    def _no_moment(self, got: str, now: Any) -> ValueError:
+        said_by = "what moment= answers" if callable(self.moment) else f"its feature {self.moment!r}"
+        before = "" if now is None else f" and like the one before, a {type(now).__name__}"
+        return ValueError(
+            f"x must have a moment, {said_by}, in units of expire_after={self.after!r}{before}, got {got}: "
+            "give numbers, or times that all have a zone or all have none"
+        )
 
 
 def patience_of(after: Any, label: Label | None, moment: Any, declared: Iterable[Label]) -> Patience | None:
@@ -59,7 +70,7 @@ def patience_of(after: Any, label: Label | None, moment: Any, declared: Iterable
     if after is None:
         for name, value in (("expire_as", label), ("moment", moment)):
             if value is not None:
-                raise ValueError(f"{name}={value!r} needs expire_after: give both or none")
+                raise ValueError(f"{name}={value!r} needs expire_after, got None: give both or none")
         return None
     if moment is None:
         if isinstance(after, timedelta):
@@ -71,7 +82,9 @@ def patience_of(after: Any, label: Label | None, moment: Any, declared: Iterable
     elif not isinstance(after, int | float | timedelta) or after is True or not after or abs(after) != after:
         raise ValueError(f"expire_after must be a span above 0, a number or a timedelta, got {after!r}")
     elif not callable(moment) and not isinstance(moment, str):
-        raise ValueError(f"moment must be the name of a feature, or a function of all, got {moment!r}")
+        raise ValueError(
+            f"moment must be the name of a feature, or a function of all features, got {moment!r}"
+        )
     if label is not None:
         known = dict.fromkeys(declared, 0)
         _ = class_of(label, known, "expire_as") if known else check_label(label, "expire_as")
@@ -202,8 +215,9 @@ class ExpiringRounds(LateRounds[T]):
 
     @property
     def n_expired(self) -> int:
-        """How many forecasts had no label when `expire_after` was over.
+        """How many forecasts so far had no label when their time, `expire_after`, was over.
 
-        They were given up, or settled by `expire_as`.
+        They were given up, or, with `expire_as`, settled by that label. Time passes only when the wrapper is
+        asked for another forecast. Without `expire_after` it is 0.
         """
         return self._n_expired

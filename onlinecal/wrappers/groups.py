@@ -256,19 +256,29 @@ def check_groups(groups: Any) -> None:
     if isinstance(groups, Mapping):
         for name, predicate in groups.items():
             if name == EVERYONE:
-                raise ValueError(f"groups must have other names than {name!r}, which stands for all rows")
+                raise ValueError(f"groups must have other names than {name!r}, which stands for all rounds")
             if not isinstance(name, str) or not callable(predicate):
-                raise ValueError(f"groups must map names to functions, got {name!r}: {predicate!r}")
+                raise ValueError(
+                    f"groups must map names, as texts, to functions of x, got {name!r}: {predicate!r}"
+                )
     elif not isinstance(groups, (list, tuple)) or not all(isinstance(name, str) for name in groups):
-        raise ValueError(f"groups must be names and functions, or a list of columns, got {groups!r}")
+        raise ValueError(
+            "groups must be a dict of names and functions of x, or a list of names of features, got "
+            f"{groups!r}"
+        )
     if not groups:
         raise ValueError(f"groups is empty, {groups!r}: give at least one group")
 
 
 def members_of(groups: Groups, x: Any) -> Members:
-    """The groups of a round besides everyone, in a fixed order."""
+    """The groups of a round besides everyone, in a fixed order; ValueError if x lacks features with names."""
     if isinstance(groups, Mapping):
         return tuple(name for name, predicate in groups.items() if predicate(x))
+    if not isinstance(x, Mapping):
+        raise ValueError(
+            f"x must be a dict of features, since groups are names of features, got {type(x).__name__}: give "
+            "groups as functions of x"
+        )
     return tuple(f"{name}={'missing' if x.get(name) is None else x[name]}" for name in groups)
 
 
@@ -284,25 +294,31 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     classifier
         The model to wrap.
     groups
-        Names and functions of the features, {"young": lambda x: x["age"] < 9}, or names of features, ["sex",
-        "region"], each value of which is a group, called "sex=f" for example. Groups may overlap. The group
-        "everyone" is always added.
+        A dict of names and functions of the features, {"young": lambda x: x["age"] < 9}, or a list of names
+        of features, ["sex", "region"], each value of which is a group, called "sex=f" for example, and
+        "sex=missing" where x has None or no such feature. Groups may overlap. The group "everyone", of all
+        rounds, is always added.
     scheme
-        "atoms": one Almost-One-Step-Ahead for each combination of groups that occurs. Every group, and every
+        "atoms": a forecaster of its own for each combination of groups that occurs. Every group, and every
         union of combinations, has a distance to calibration of at most sqrt(A T), up to constants, where A
-        combinations share T rounds. Disjoint groups are their own combinations. "shared": one table for all
-        groups, whose guarantee, (k T^2)^(1/3) for rounds with at most k groups (counting everyone), does not
-        depend on how many combinations there are: for many overlapping groups.
+        combinations share T rounds. Disjoint groups are their own combinations. "shared": one forecaster for
+        all groups, whose guarantee, (k T^2)^(1/3) for rounds with at most k groups (counting everyone), does
+        not depend on how many combinations there are: for many overlapping groups.
     horizon
-        How many rounds will be played, if known. The scheme "atoms" then also needs to know how many
-        combinations to expect, `n_atoms`; by default as many as there are functions.
+        How many rounds T will be played, if known, at least 1: guarantees are then smaller. The scheme
+        "atoms" then also needs `n_atoms`.
     n_atoms
-        How many combinations of groups to expect, for the scheme "atoms" with a horizon; see `horizon`.
-    slack, report
-        How far a grid point's bias may grow, at least 0.5, and which point of a cell is announced:
-        "midpoint", "lower", "upper", or "hint", the point nearest to the model's probability. With 1/2 and
-        "midpoint", the defaults, and a horizon the constants are those above: exactly sqrt(A T) and (k
-        T^2)^(1/3). Without a horizon they are sqrt(3 A T), and less than 5/6 more for each combination.
+        How many combinations of groups to expect, for the scheme "atoms" with a horizon. None: as many as
+        there are functions; with names of features and a horizon it must be given.
+    slack
+        How far forecast minus outcome, added up over the rounds with the same forecast, may be from 0, from
+        0.5 to 1000: more slack follows the model more closely, for a weaker guarantee.
+    report
+        A forecaster first chooses a cell, an interval of probabilities, near the model's probability. This
+        says which point of it is forecast: "midpoint", "lower" or "upper" end, or "hint", the point nearest
+        to the model's probability. With slack 0.5, "midpoint" and a horizon the guarantees are exactly
+        sqrt(A T) and (k T^2)^(1/3). Without a horizon they are sqrt(3 A T) and less than 5/6 more for each
+        combination.
     most_waiting
         How many forecasts may wait for their labels, of 1 KB each; beyond that the oldest are given up.
     classes
@@ -325,14 +341,15 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     -----
     The forecast is that of the positive label (True, or 1, or the greater of two numbers, or the first label
     that came); any other label counts as the other outcome. Until both labels are known an answer may name
-    one alone, with probability 1, which is what is certified then; an empty answer is no forecast and is not
-    charged. The model's probability is
-    steered first (as in CalibratedClassifier): inside each combination under "atoms", for all rounds
-    together under "shared".
+    one alone, with probability 1, which is what is certified then. An empty answer is no forecast: its label
+    counts in `n_unmatched`, and in no certificate. The model's probability is first corrected by the labels
+    that followed similar ones so far: inside each combination under "atoms", in all rounds together under
+    "shared".
 
-    Late labels find their forecasts by tokens (`forecast`, `observe`), or by equal features, and labels
-    without a forecast settle nothing, as in CalibratedClassifier, which says what is assumed. Under "atoms"
-    steering learns from them in combinations that have been asked about.
+    Late labels find their forecasts by tokens (`forecast`, `observe`), or in `learn_one` by equal features,
+    the oldest first: it is assumed that labels of equal features come in the order of their forecasts, none
+    of them missing. A label without a forecast settles nothing; model and correction learn from it, the
+    correction under "atoms" only in combinations that have been asked about.
 
     Examples
     --------
@@ -377,8 +394,8 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
             horizon = check_count(horizon, "horizon")
             if scheme == "atoms" and n_atoms is None and not isinstance(groups, Mapping):
                 raise ValueError(
-                    "n_atoms must be given where groups are columns and there is a horizon, got None: how "
-                    "many combinations of groups to expect"
+                    "n_atoms must be given where groups are names of features and there is a horizon, got "
+                    "None: say how many combinations of groups to expect, or leave the horizon out"
                 )
         if n_atoms is not None:
             n_atoms = check_count(n_atoms, "n_atoms")
@@ -409,11 +426,15 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         yield {"classifier": linear_model.LogisticRegression(), "groups": {"any": bool}}
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Calibrated probabilities of the labels known so far, by label; they sum to 1.
+        """Calibrated probabilities of the labels known so far for the features x, by label; they sum to 1.
 
-        Asking opens a round, which the label of these features settles in `learn_one`; about the same object
-        again it is the same round. The keywords are for the wrapped model. Raises ValueError if that answers
-        with what are no probabilities by label.
+        Empty while neither the model nor the stream has named a label.
+
+        Asking opens a round, which the label of equal features settles in `learn_one`. Asking about the very
+        same object again, with nothing else asked in between, answers for the same round anew: the last
+        answer counts. Nothing is learnt. Keywords go to the wrapped model. Raises ValueError if the model
+        answers with something else than numbers by label, or if x is no dict where groups are names of
+        features. What functions of `groups` raise passes through.
         """
         answer = read_answer(self.classifier.predict_proba_one(x, **kwargs))
         members = members_of(self.groups, x)
@@ -429,11 +450,13 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         return over(names, event, ticket.probability)
 
     def certified_proba_one(self, x: Any) -> dict[Label, float]:
-        """The forecast that the certificates speak of: the probability of the positive label.
+        """What the certificates speak of in the answer for x: {positive label: its probability}.
 
-        It names that label alone, and nothing before any label is known. While only one label is known, that
-        label counts as the positive one. It is the answer that was given for this very object `x`, if that
-        was asked about last; else `predict_proba_one` is asked, which opens a round.
+        The positive label is the second of `classes`; else True, or 1, or the greater of two numbers, or the
+        first label that came. While only one label is known it is that one; before, the dict is empty.
+
+        It is of the answer that was given last, if that was for this very object x and waits for its label.
+        Else `predict_proba_one(x)` is called first, which opens a round, and whose errors are raised.
         """
         # to ask again would be another forecast than the one that was given
         if x is not self._features:
@@ -483,31 +506,42 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
 
     @property
     def rounds(self) -> dict[str, int]:
-        """How many rounds are settled of each group that has been asked about, by name, and of "everyone"."""
+        """How many settled rounds each group has had, by its name, and "everyone", the group of all rounds.
+
+        Groups that no question has been in are not there yet; one without a settled round has 0.
+        """
         return {name: account.rounds for name, account in self._accounts().items()}
 
     @property
     def certificates(self) -> dict[str, float]:
-        """For each group, by name, a proven upper bound on its distance to calibration so far.
+        """By each group's name, a proven upper bound on the distance to calibration of its forecasts so far.
 
-        Each is a sum over the group's settled rounds. The group "everyone", of all rounds, is among them.
+        These are of the positive label, and each bound is a sum over the group's settled rounds. The
+        group "everyone", of all rounds, is among them; groups that no question has been in are not.
         """
         return {name: account.certificate for name, account in self._accounts().items()}
 
     @property
     def guarantees(self) -> dict[str, float]:
-        """For each group what its certificate cannot exceed, whatever the labels: a sum over its rounds.
+        """By each group's name, what its entry of `certificates` cannot exceed, whatever the labels.
 
-        The group "everyone", of all rounds, is among them.
+        Each is a sum over the group's settled rounds. The group "everyone", of all rounds, is among them;
+        groups that no question has been in are not.
         """
         return {name: account.guarantee for name, account in self._accounts().items()}
 
     @property
     def certificate(self) -> float:
-        """A proven upper bound on the distance to calibration of all rounds so far, a sum."""
+        """A proven upper bound on the distance to calibration so far, a sum over all settled rounds.
+
+        It is that of the group "everyone" in `certificates`.
+        """
         return self.certificates[EVERYONE]
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the labels: a sum over all rounds."""
+        """What `certificate` cannot exceed, whatever the labels: a sum over all settled rounds.
+
+        It is that of the group "everyone" in `guarantees`.
+        """
         return self.guarantees[EVERYONE]

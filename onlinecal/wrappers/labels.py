@@ -43,7 +43,7 @@ def refuse_weight(keywords: Mapping[str, Any]) -> None:
     if not (isinstance(weight, Real) and weight == 1):
         raise ValueError(
             f"w must be left out, got {weight!r}: only the wrapped model would learn of it, while the "
-            "forecast counts as one round; weigh by the label in the model's own loss, or learn a row twice"
+            "forecast counts as one round. Learn the row several times, or weigh in the model's own loss"
         )
 
 
@@ -180,7 +180,10 @@ class Labels:
             return answer[event]
         if not self.known.keys() & answer.keys():
             return 0.5
-        return 1.0 - in_turn(answer.values())
+        try:
+            return 1.0 - in_turn(answer.values())
+        except TypeError:
+            raise no_probability(dict(answer)) from None
 
     def read(self, answer: Mapping[Label, float]) -> float:
         """What a model's answer says of the positive one of two labels."""
@@ -205,7 +208,7 @@ def check_pair(classes: Any) -> tuple[Label, ...]:
     """The two labels of a stream; ValueError if these are not two."""
     declared = check_labels(classes, "classes")
     if len(declared) != 2:
-        advice = ": of more wrap one model in CalibratedClassifier" if len(declared) > 2 else ""
+        advice = ": for more there is CalibratedClassifier" if len(declared) > 2 else ""
         raise ValueError(f"classes must hold 2 class labels, got {len(declared)}{advice}")
     return declared
 
@@ -238,30 +241,41 @@ def _like(label: Label, number: int) -> Label:
     return bool(number) if _is_boolean(label) else number
 
 
-def read_answer(answer: Any) -> Mapping[Label, float]:
-    """A model's answer itself; ValueError if it is no mapping, as those of river's active learning."""
+def _called(place: int | None) -> str:
+    """What errors call a wrapped model: the only one, or that at a place among several."""
+    return "classifier" if place is None else f"classifiers[{place}]"
+
+
+def read_answer(answer: Any, place: int | None = None) -> Mapping[Label, float]:
+    """A model's answer itself; ValueError if it is no mapping, as those of river's active learning.
+
+    `place` is that of the model among several, for errors.
+    """
     # most are dicts, and to ask an abstract class takes long
     if type(answer) is not dict and not isinstance(answer, Mapping):
         raise ValueError(
-            "classifier must answer with a dict of labels and probabilities, got one with "
+            f"{_called(place)} must answer with a dict of probabilities by label, got "
             f"{type(answer).__name__}: of a model that answers with more, as river's active.EntropySampler, "
             "wrap the classifier inside, EntropySampler(CalibratedClassifier(...))"
         )
     return answer
 
 
-def read_numbers(answer: Any) -> Mapping[Label, float]:
-    """A model's answer itself; ValueError if it is no mapping, or has what is no number as a probability."""
-    answer = read_answer(answer)
+def read_numbers(answer: Any, place: int | None = None) -> Mapping[Label, float]:
+    """A model's answer itself; ValueError if it is no mapping, or has what is no number as a probability.
+
+    `place` is that of the model among several, for errors.
+    """
+    answer = read_answer(answer, place)
     for p in answer.values():
         if type(p) is not float and not isinstance(p, Real):
-            raise no_probability(p)
+            raise no_probability(p, place)
     return answer
 
 
-def no_probability(said: Any) -> ValueError:
+def no_probability(said: Any, place: int | None = None) -> ValueError:
     """The error for what a model says in place of a probability."""
-    return ValueError(f"classifier must answer with numbers as probabilities, got {shown(said)}")
+    return ValueError(f"{_called(place)} must answer with numbers as probabilities, got {shown(said)}")
 
 
 def checked_label(y: Any, name: str = "y") -> Label:
@@ -336,7 +350,7 @@ def prior_weights(prior: Prior, classes: Sequence[Hashable]) -> Floats:
     """
     if isinstance(prior, str | Mapping | set | frozenset) or not hasattr(prior, "__len__") or len(prior) != 2:
         raise ValueError(
-            "prior must be a pair, base rates in the table that the model was trained on and in the stream, "
+            "prior must be a pair, the shares in the table that the model was trained on and in the stream, "
             f"as (0.5, 0.01), got {shown(prior)}"
         )
     trained, actual = (_shares(rates, f"prior[{place}]", classes) for place, rates in enumerate(prior))
@@ -349,16 +363,19 @@ def _shares(rates: Any, name: str, classes: Sequence[Hashable]) -> Floats:
         share = check_open_unit(rates, name)
         return np.array([1.0 - share, share])
     if not isinstance(rates, Mapping):
-        number = "or the share of the second of two" if len(classes) == 2 else f"of {len(classes)}"
-        raise ValueError(f"{name} must be a dict with the share of each class, {number}, got {shown(rates)}")
+        known = shown(list(classes))
+        wanted = f"a dict with the share of each of the classes {known}"
+        if len(classes) == 2:
+            wanted = f"the share of {shown(classes[1])}, a number, or {wanted}"
+        raise ValueError(f"{name} must be {wanted}, got {shown(rates)}")
     for label in rates:
         class_of(label, dict.fromkeys(classes, 0), name)
     missing = [label for label in classes if label not in rates]
     if missing:
-        raise ValueError(f"{name} must have a share of each class, got none of {missing[0]!r}")
+        raise ValueError(f"{name} must have the share of each class, got none of {missing[0]!r}: add it")
     shares = np.array([check_open_unit(rates[label], f"{name} of {label!r}") for label in classes])
     if abs(shares.sum() - 1.0) > ROW_TOLERANCE:
-        raise ValueError(f"{name} must have shares with sum 1, got {float(shares.sum())!r}")
+        raise ValueError(f"{name} must have shares that sum to 1, got the sum {float(shares.sum())!r}")
     return shares / shares.sum()
 
 

@@ -40,19 +40,21 @@ MOST_WAITING = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class WrappedForecast(Shown):
-    """The token of what a wrapper announced in one round; `observe` settles it.
+    """The token of a forecast: a wrapper's `forecast` returns it, and its `observe` takes it with the label.
+
+    It never changes; two are equal if they have the same serial and issuer.
 
     Attributes
     ----------
     answer
-        What was announced: of classifiers the probabilities by label, of CalibratedRegressor the mean, of
-        CalibratedDistribution the probabilities by threshold.
+        The forecast: of classifiers a dict of probabilities by label, of CalibratedRegressor the mean, of
+        CalibratedDistribution a dict of probabilities by threshold.
     features
-        What it was announced for; the model learns them with the label.
+        The features that it was made for; the model learns them with the label.
     serial
-        How many forecasts with a token its wrapper had issued before.
+        How many tokens the wrapper had issued before this one.
     issuer
-        Which wrapper it belongs to; copies of a wrapper share it.
+        A random name of the wrapper that issued it; copies of that wrapper have the same name.
     """
 
     answer: Any = field(compare=False)
@@ -96,28 +98,31 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         """How many forecasts have waited at once while another was made."""
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Settle the forecast given for x, if there is one, with the label or target y; the model learns it.
+        """Learn the label, or target, y of the features x: settle their forecast, and let the model learn.
 
-        It is the forecast that was given last if that was for this very object, else the oldest that waits
-        for equal features. Without one the label is counted in `n_unmatched` and settles nothing; a
-        LabelWarning says so once, unless nothing has been forecast yet. Keywords are for the wrapped model.
-        What the model raises passes through: the forecast then stays open.
+        The forecast is the one that was given last, if it was for this very object x, else the oldest that
+        waits for features equal to x. If none waits, y settles nothing: the model learns it, `n_unmatched`
+        grows by 1, and a LabelWarning says so once, unless nothing has been forecast yet. With `expire_as`
+        (of CalibratedClassifier) y waits with its forecast until the forecast's time is over, and only then
+        settles it and is learnt. Keywords go to the wrapped model. What the model raises passes through, and
+        the forecast stays open.
 
-        Raises ValueError, and learns nothing, for a y that the wrapper cannot take, for a weight w, which
-        would reach the model alone, and for the second label running that comes right after a question, with
-        the same names of features and other values: something in front of this wrapper has changed them in
-        between.
+        Raises ValueError, and learns nothing, if y is no label, of regressors no number that the target can
+        be; if there is a weight w other than 1, which the model alone would learn of; and if for the second
+        time running the label that comes next after a question is for features with the same names and other
+        values: then something in front of this wrapper, as a scaler, changes them in between.
         """
         if kwargs:
             refuse_weight(kwargs)
         self._learn(x, x, y, kwargs)
 
     def warm_up(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Let the model, and what is learnt of it, learn a row that nobody was given a forecast for.
+        """Let the model learn a row that nobody was given a forecast for, as before the stream begins.
 
-        It settles nothing, even if a forecast waits for equal features, and is counted in `n_unmatched`. The
-        keywords are for the wrapped model. Raises ValueError, and learns nothing, as `learn_one` does for y
-        and for a weight.
+        What the wrapper itself learns of the model's answers, it learns from the row, too. No forecast is
+        settled, even if one waits for features equal to x; `n_unmatched` grows by 1. Keywords go to the
+        wrapped model. Raises ValueError, and learns nothing, if y is no label, of regressors no number that
+        the target can be, or if there is a weight w other than 1.
         """
         refuse_weight(kwargs)
         read = self._read(y)
@@ -127,11 +132,13 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         self._learn_alone(said, read)
 
     def forecast(self, x: Any, **kwargs: Any) -> WrappedForecast:
-        """Forecast with a token, which `observe` settles: it finds its forecast whatever the features are.
+        """Make a forecast for the features x, and return it in a token by which its label finds it later.
 
-        The forecast is the token's `answer`, as by the method that forecasts without one, which says what is
-        raised. Each call opens a round of its own, also for features that were asked about before. The model
-        learns nothing. The keywords are for the wrapped model.
+        The token's `answer` is what `predict_proba_one` would answer, of CalibratedRegressor `predict_one`,
+        of CalibratedDistribution `predict_distribution_one`; errors are the same. Each call opens a round of
+        its own, also for features that were asked about before, which stays open until `observe` gets the
+        token with the label, or `withdraw` gets the token. The model learns nothing. Keywords go to the
+        wrapped model.
         """
         self._leave_round()
         answer = getattr(self, self._asks)(x, **kwargs)
@@ -139,14 +146,17 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         return token
 
     def observe(self, forecast: WrappedForecast, y: Any, **kwargs: Any) -> None:
-        """Settle a forecast with its label or target, each once and in any order; the model learns it, too.
+        """Settle the forecast of a token with its label, or target, y; the model learns y, too.
 
-        The label of a forecast that was given up, since more than `most_waiting` waited, is one without its
-        forecast, as in `learn_one`. The keywords are for the wrapped model.
+        Tokens may be settled in any order, each once. If the forecast was given up, since more than
+        `most_waiting` waited, the model learns y, but y settles nothing, and `n_unmatched` grows by 1. With
+        `expire_as` (of CalibratedClassifier) y waits with its forecast until the forecast's time is over,
+        and only then settles it and is learnt. Keywords go to the wrapped model.
 
-        Raises ValueError, and learns nothing, for a forecast of another wrapper, one that was settled,
-        withdrawn or has expired before, a y that the wrapper cannot take, and a weight w. What the model
-        raises passes through: the forecast then stays open.
+        Raises ValueError, and learns nothing, for a token of another wrapper, or one that was settled,
+        withdrawn or has expired before; for a y that is no label, of regressors no number that the target can
+        be; and for a weight w other than 1. What the model raises passes through, and the forecast stays
+        open.
         """
         if kwargs:
             refuse_weight(kwargs)
@@ -155,10 +165,10 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         self._waiting.close(forecast)
 
     def withdraw(self, forecast: WrappedForecast) -> None:
-        """Give up a forecast whose label will never be known: it is then never charged, and no round.
+        """Give up the forecast of a token, whose label will never be known: it never counts as a round.
 
-        The model learns nothing. Raises ValueError, and changes nothing, for a forecast of another wrapper,
-        and for one that was settled, withdrawn or has expired before.
+        No certificate counts it, and the model learns nothing. Raises ValueError, and changes nothing, for a
+        token of another wrapper, and for one that was settled, withdrawn or has expired before.
         """
         self._waiting.check(forecast)
         if self._is_open(forecast):
@@ -174,7 +184,7 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
 
     @property
     def n_open(self) -> int:
-        """How many forecasts wait for their label, the one that was asked for last included."""
+        """How many forecasts wait for their label, or target, the one that was asked for last included."""
         return len(self._waiting) + (self._features is not NOTHING)
 
     def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ from river import base, optim
 from onlinecal.arrays import Floats
 from onlinecal.elementary import in_turn
 from onlinecal.forecasters.binary.cells import clip
-from onlinecal.forecasters.simplex.input import plain
+from onlinecal.forecasters.simplex.input import check_labels, plain
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
@@ -70,11 +70,13 @@ class MappedClassifier(ClassifierWrapper):
         return self._maps[label]
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """The mapped probabilities of the labels known so far, by label; they sum to 1.
+        """The mapped probabilities of the labels known so far for the features x, by label; they sum to 1.
 
-        `x` is what the wrapped model takes, a dict of features, and the keywords are for that model, too.
-        Empty while neither the model nor the stream has named a label. Nothing is learnt, and no round is
-        opened. Raises ValueError if its answer is not numbers by label.
+        Of two labels the map changes the probability of the positive one (True, or 1, or the greater of two
+        numbers, or the label that came first); of more it changes that of each label, and all are divided by
+        their sum. Empty while neither the model nor the stream has named a label. Nothing is learnt, and no
+        round is opened. Keywords go to the wrapped model. Raises ValueError if the model answers with
+        something else than numbers by label.
         """
         answer = read_numbers(self.classifier.predict_proba_one(x, **kwargs))
         known = self._labels.known
@@ -90,10 +92,13 @@ class MappedClassifier(ClassifierWrapper):
         return over(names, event, self._map(event).apply(within(p)))
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Let the model learn the label `y` of `x`, and the maps learn from what the model said before that.
+        """Learn the label y of the features x: ask the model about x, let it learn y, then let the map learn.
 
-        Raises ValueError, and learns nothing, for a y that is no label, as a share or a soft label is none,
-        and for a weight w.
+        The map learns from y and the model's answer before it learnt y. What was forecast for x earlier does
+        not matter, so x need not have been asked about. Keywords go to the model as it learns. Raises
+        ValueError, and learns nothing, if y is no label (a number between 0 and 1, or a dict of
+        probabilities, is none), if there is a weight w other than 1, or if the model answers with something
+        else than numbers by label.
         """
         refuse_weight(kwargs)
         label = self._labels.read_label(y)
@@ -111,18 +116,19 @@ class MappedClassifier(ClassifierWrapper):
 
 
 class PlattScaling(MappedClassifier):
-    """Online Platt scaling: corrects the slope and the offset of a model's log odds.
+    """Online Platt scaling: corrects the slope and the offset of a river classifier's log odds.
 
-    No guarantee comes with it: a fold, a flip or labels that fight back defeat it. Wrap it in
+    Two numbers are learnt, of more than two labels two for each: one gradient step on the log loss a label.
+    There is no guarantee: labels that change their behaviour, or are chosen against it, defeat it. Wrap it in
     CalibratedClassifier to have one.
 
     Parameters
     ----------
     classifier
-        The model whose probabilities are mapped.
+        The river classifier whose probabilities are mapped.
     optimizer
-        Any of river's optimizers that step on dictionaries of weights, an object; it is copied for each
-        label. None: plain gradient descent with rate 0.05.
+        One of river's optimizers that step on dictionaries of weights, an object such as `optim.Adam()`. It
+        is copied for each label whose probability is mapped. None: plain gradient descent with rate 0.05.
 
     Raises
     ------
@@ -144,7 +150,9 @@ class PlattScaling(MappedClassifier):
 
     def __init__(self, classifier: base.Classifier, *, optimizer: Any = None) -> None:
         if optimizer is not None and (isinstance(optimizer, type) or not hasattr(optimizer, "step")):
-            raise ValueError(f"optimizer must be a river optimizer such as SGD(0.05), got {optimizer!r}")
+            raise ValueError(
+                f"optimizer must be a river optimizer, an object such as optim.SGD(0.05), got {optimizer!r}"
+            )
         super().__init__(classifier)
         self.optimizer = optimizer
 
@@ -171,18 +179,19 @@ class PlattMap:
 
 
 class BinnedMean(MappedClassifier):
-    """Replace each probability by the mean of the outcomes after probabilities like it: calibeating.
+    """Replace each probability of a river classifier by the mean outcome after similar ones: calibeating.
 
-    Good where the model's ranking is right and its scale is not, in any way that stays put; slow after
-    a change. Wrap it in CalibratedClassifier to have a guarantee.
+    Similar are probabilities in one of `n_bins` bins of equal width; an outcome is 1 if the label came, else
+    0. It is good where the model's ranking is right and its scale is wrong in a way that stays as it is, and
+    slow after a change. There is no guarantee: wrap it in CalibratedClassifier to have one.
 
     Parameters
     ----------
     classifier
-        The model whose probabilities are mapped.
+        The river classifier whose probabilities are mapped.
     n_bins
-        Number of equal-width bins, at least 1. A bin's centre counts as one outcome, so empty bins leave p
-        about as it is.
+        Number of bins, at least 1. In the mean of a bin its centre counts as one more outcome, so an empty
+        bin answers with its centre.
 
     Raises
     ------
@@ -264,11 +273,13 @@ class Refitted(ClassifierWrapper, Generic[R]):
         self._next_fit = first_fit
 
     def learn_one(self, x: Any, y: Any, **kwargs: Any) -> None:
-        """Ask the model about `x`, let it learn the label `y`, and keep that answer with the label.
+        """Learn the label y of the features x: ask the model about x, let it learn y, keep its answer with y.
 
-        What was forecast for `x` before is not looked at. The recalibrator is fitted anew if enough labels
-        have come since the last fit. Raises ValueError, and learns nothing, for a y that is no label, as a
-        share or a soft label is none, and for a weight w.
+        What was forecast for x earlier does not matter, so x need not have been asked about. If enough labels
+        have come since the last fit, the recalibrator is fitted anew; if `recalibrate` raises then, the label
+        has been learnt. Keywords go to the model as it learns. Raises ValueError, and
+        learns nothing, if y is no label (a number between 0 and 1, or a dict of probabilities, is none), if
+        there is a weight w other than 1, or if the model answers with something else than numbers by label.
         """
         refuse_weight(kwargs)
         new = self._labels.read_label(y)
@@ -297,7 +308,7 @@ class Refitted(ClassifierWrapper, Generic[R]):
 
     @abstractmethod
     def recalibrate(self) -> None:
-        """Fit the recalibrator now."""
+        """Fit the recalibrator now, on what is kept of the rounds so far; `n_fits` grows by 1."""
 
     def _most_between_fits(self) -> int:
         return self.n_rounds
@@ -336,41 +347,43 @@ MEMORIES: tuple[Memory, ...] = get_args(Memory)
 class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
     """Wrap a river classifier: decisions by its probabilities cost what these promise; fitted as it runs.
 
-    Keeps a bounded number of the model's answers with their labels, and fits a DecisionRecalibrator on them
-    after `first_fit` labels, twice as many, four times as many, and so on; each fit goes on from the rounds
-    of the one before, until a new label widens the table. No guarantee for drifting streams comes with it:
-    `gaps` shows on the newest labels, each answered before it was learnt, whether it still serves.
+    It keeps a bounded number of the model's answers with their labels, and fits a DecisionRecalibrator on
+    them after `first_fit` labels, twice as many, four times as many, and so on. Each fit keeps the
+    corrections of the one before and adds to them, unless a new label has come since. There is no guarantee
+    for streams that drift: `gaps` shows on the newest labels, each answered before it was learnt, whether it
+    still serves.
 
     Parameters
     ----------
     classifier
-        The model to wrap.
+        The river classifier to wrap.
     n_actions
-        K: decision makers with up to that many actions are served, at least 1.
+        K: everybody who chooses among up to K actions by expected loss is served, at least 1.
     losses
-        None: all of them. Or only these decision makers: the loss of action a and class c at [loss, a, c],
-        one table (K, C) or several, (n_losses, K, C), with classes in the order in which the stream brings
-        them, or in that of `classes`. They are checked at each fit: with another number of classes than
-        labels are known then, ValueError is raised.
+        None: all of them. Or only these decision makers: one table of shape (K, C), the loss of action a if
+        class c comes at [a, c], or several, (n_losses, K, C), with K actions and C classes. The tables are
+        checked at each fit, in `learn_one`: ValueError if C is not the number of labels known then.
     classes
-        The labels in the order of the columns of `losses`; None: as they come.
+        A list of the labels, in the order of the last axis of `losses`. None: in the order in which the
+        model's answers or the stream first name them.
     memory
-        "window": the newest `capacity` labels. "reservoir": an even sample of all so far.
+        Which answers are kept: "window": those of the newest `capacity` labels; "reservoir": a random sample
+        of all so far, each label with the same chance.
     capacity
         How many answers are kept, at least 10.
     first_fit
-        Labels before the first fit, at least 10.
+        After how many labels the first fit is made, at least 10.
     n_recent
         How many of the newest labels `gaps` looks at, at least 1.
     seed
-        Of the reservoir and of the fits: a whole number from 0 on.
+        A whole number from 0, which draws the reservoir and what fits draw.
 
     Attributes
     ----------
     n_rounds
-        Labels learnt.
+        How many labels were learnt.
     n_fits
-        Times the recalibrator was fitted.
+        How many times the recalibrator was fitted.
     recalibrator
         The fitted DecisionRecalibrator; None before the first fit.
 
@@ -418,10 +431,11 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         super().__init__(classifier, check_count(first_fit, "first_fit", least=10))
         check_choice(memory, MEMORIES, "memory")
         n_actions, n_recent = check_count(n_actions, "n_actions"), check_count(n_recent, "n_recent")
-        capacity = check_count(capacity, "capacity", least=10)
+        capacity, seed = check_count(capacity, "capacity", least=10), check_count(seed, "seed", least=0)
+        declared = () if classes is None else check_labels(classes, "classes")
         self.n_actions, self.losses, self.classes, self.seed = n_actions, losses, classes, seed
         self.memory, self.capacity, self.n_recent = memory, capacity, n_recent
-        for label in map(plain, classes or ()):
+        for label in declared:
             self._labels.meet(label)
         self._meet(self._labels.known)
         self._kept: deque[tuple[Answer, Label]] = deque(maxlen=capacity)
@@ -429,30 +443,37 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         self._random = random.Random(seed)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> Answer:
-        """Recalibrated probabilities by label; the model's own before the first fit.
+        """Recalibrated probabilities of the labels for the features x, by label; they sum to 1.
 
-        Labels that came after the last fit keep the model's probability; the others share the rest. Nothing
-        is learnt, and no round is opened. The keywords are for the wrapped model. Raises ValueError if that
-        answers with what are no numbers by label.
+        Before the first fit it is the model's own answer, as it is. Labels that first came after the last fit
+        keep the model's probability, and the others share the rest. Nothing is learnt, and no round is
+        opened. Keywords go to the wrapped model. Raises ValueError if the model answers with something else
+        than numbers by label.
         """
         return self._recalibrated(self._named(read_numbers(self.classifier.predict_proba_one(x, **kwargs))))
 
     def gaps(self, losses: ArrayLike | None = None, raw: bool = False) -> Floats:
-        """Loss gaps on the newest labels, of the answers made before each was learnt.
+        """By how much promised and realised losses of decisions differ on the newest `n_recent` labels.
+
+        Each decision takes the action with the least expected loss by an answer that was made before its
+        label was learnt. Nothing is changed.
 
         Parameters
         ----------
         losses
-            Shape (n_losses, K, C), or one table (K, C); None: the losses of this model, or 100 random ones
-            with n_actions actions.
+            The loss of action a if class c comes at [loss, a, c]: shape (n_losses, K, C), or one table (K,
+            C), with classes in the order of the parameter `classes`, or in which labels were first named.
+            None: the `losses` of this wrapper, or if these are None 100 random tables with n_actions (at
+            least 2) actions, the same at each call.
         raw
-            True: of the wrapped model's own answers, for comparison. False: of the recalibrated ones.
+            True: decisions by the wrapped model's own answers, for comparison. False: by the recalibrated
+            ones.
 
         Returns
         -------
         ndarray
-            Shape (n_losses,), averages over the newest labels, relative to each loss's size, as of
-            `decision_loss_gap`; empty before two labels are known.
+            Shape (n_losses,), not negative: |average expected loss - average loss that came|, divided by the
+            largest Euclidean norm of an action's losses. Empty before two labels are known.
 
         Raises
         ------
@@ -476,15 +497,18 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
             self._kept[place] = answer, label
 
     def recalibrate(self) -> None:
-        """Fit the recalibrator on what is kept, now, from the rounds of the fit before on.
+        """Fit the recalibrator now, on the answers and labels that are kept; `n_fits` grows by 1.
 
-        `n_fits` grows by 1. Nothing happens while fewer than two labels are known. Raises ValueError if
-        `losses` do not go with the labels; a LabelWarning tells if a label never came among those kept.
+        It keeps the corrections of the fit before and adds to them, unless a new label has come since.
+        Nothing happens while fewer than two labels are known, or before a label was learnt. A LabelWarning
+        tells if a label never came among those kept. Raises ValueError, and keeps the last fit, if `losses`
+        are for another number of classes than labels are known.
         """
         if len(self._columns) < 2 or not self._kept:
             return
-        if self.recalibrator is None:
-            self.recalibrator = DecisionRecalibrator(
+        recalibrator = self.recalibrator
+        if recalibrator is None:
+            recalibrator = DecisionRecalibrator(
                 n_actions=self.n_actions,
                 losses=self.losses,
                 random_state=self.seed,
@@ -497,7 +521,9 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         with warnings.catch_warnings():
             # `fit` would say the same, with numbers in place of labels
             warnings.simplefilter("ignore", LabelWarning)
-            self.recalibrator.fit(table, numbers)
+            recalibrator.fit(table, numbers)
+        # what refuses the losses is fitted to nothing
+        self.recalibrator = recalibrator
         self.n_fits += 1
 
     def _recalibrated(self, answer: Answer) -> Answer:
@@ -528,43 +554,54 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
 class LpCalibratedClassifier(Refitted[LpRecalibrator]):
     """Wrap a river classifier: rows with similar class probabilities are counted, and corrected where wrong.
 
-    The wrapper keeps counts of the level sets that carry mass, not the stream, and runs Algorithm 2 on them
-    at doubling times. Between two runs the map is fixed. The model's answer is read before it learns the
-    label.
+    Answers whose k probabilities fall into the same steps of 1/n_levels are a level set. The wrapper counts
+    the labels of the most frequent level sets, and keeps no rounds. After `first_fit` labels, twice as many,
+    four times as many, and so on, it runs the algorithm of `LpRecalibrator` (Algorithm 2 of Bairaktari and
+    Nguyen) on the counts: level sets that promise a class too much or too little are corrected. Between two
+    runs the map is fixed. A round's answer is read before the model learns its label.
 
     Parameters
     ----------
     classifier
-        The model to wrap.
+        The river classifier to wrap.
     p
-        Order of the error, above 1, or inf.
+        Order of the l_p error, in which level sets are weighted with their shares of the rounds: above 1, or
+        inf for the largest error of a level set and class.
     epsilon
-        The error to reach, between 0 and 1. It decides the tolerance and the number of levels where these are
-        None.
+        The error to reach, between 0 and 1. It counts only where `tolerance` or `n_levels` is None.
     delta
-        How often the guarantee for the source may fail, between 0 and 1.
-    n_levels, tolerance, within
-        Levels per class, the largest error that is not corrected, and what becomes of the rows of a level
-        set, "shift" or "constant"; None: as for `LpRecalibrator` with `least_rows` 0.
-    estimation, seed
-        As for `LpRecalibrator`, whose `random_state` is the seed. With "pools" rounds are dealt to the pools
-        at random as they come.
+        With what chance the guarantee for independent rounds may fail, between 0 and 1.
+    n_levels
+        Into how many equal steps the probability of each class is divided, at least 1. None: as many as
+        1/beta, rounded up, with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the paper.
+    tolerance
+        The largest error of a level set and class, weighted with the level set's share of the rounds, that is
+        not corrected, between 0 and 1. None: beta/2, as above.
+    estimation
+        "plug-in": all estimates are made from all counts. "pools": rounds are dealt at random to separate
+        pools, with noise, as in the paper; that needs thousands of times as many rounds.
+    seed
+        A whole number from 0, which deals rounds to pools and draws the noise.
+    within
+        "shift": all answers of a level set are moved by the same amount. "constant": all become the same, as
+        in the paper. None: "shift", but "constant" with pools.
     first_fit
-        Rounds before the first run, at least 1; until then the model's answers are passed on.
+        After how many labels the first run is made, at least 1; until then the model's answers are given.
     window
-        None, or how many rounds are remembered, at least 8: they are forgotten an eighth of it at a time.
+        How many rounds are remembered, at least 8: they are forgotten an eighth of it at a time. None: all.
     fading
-        None, or the factor in (0, 1) by which what was counted is multiplied with each round. Not beside a
-        window.
+        The factor between 0 and 1 by which all counts are multiplied with each round. None: they are not. It
+        excludes `window`.
 
     Attributes
     ----------
     n_rounds
-        Rounds learnt from.
+        How many labels were learnt.
     n_fits
-        Runs of Algorithm 2.
+        How many times the algorithm was run.
     recalibrator
-        The `LpRecalibrator` of the last run, None before the first: its history, groups and sample sizes.
+        The `LpRecalibrator` of the last run, with its history, groups and sample sizes; None before the
+        first.
 
     Raises
     ------
@@ -573,10 +610,10 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
 
     Notes
     -----
-    With beta twice the tolerance, at most 24/beta level sets are kept at a time (per eighth of a window), and
-    k numbers for each and each pool. A level set's count then misses at most beta/24 of all rounds, so that
-    none with mass 5 beta/24 or more is overlooked. With a window or fading, runs are at most an eighth of the
-    window or 1/(1 - fading) rounds apart.
+    With beta twice the tolerance, at most 24/beta level sets are kept at a time (per eighth of a
+    window), with k numbers for each and each pool. A level set's count then misses at most beta/24 of all
+    rounds, so that none with 5 beta/24 of the rounds or more is overlooked. With a window or fading, runs are
+    at most an eighth of the window or 1/(1 - fading) rounds apart.
 
     The model itself changes as it learns; what is counted is what it said then, not what it would say now.
 
@@ -619,6 +656,7 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
             window = check_count(window, "window", least=PANES)
         if fading is not None:
             check_open_unit(fading, "fading")
+        seed = check_count(seed, "seed", least=0)
         if fading is not None and window is not None:
             raise ValueError(
                 f"window and fading exclude each other, got {window!r} and {fading!r}: leave one out"
@@ -635,11 +673,11 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         self._online = OnlineLp(each_run, window, fading)
 
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
-        """Recalibrated probabilities of the labels known so far, by label; they sum to 1.
+        """Recalibrated probabilities of the labels known so far for the features x, by label; they sum to 1.
 
-        `x` is what the wrapped model takes, a dict of features, and the keywords are for that model, too.
-        Empty while neither the model nor the stream has named a label. Nothing is learnt, and no round is
-        opened. Raises ValueError if its answer is not numbers by label.
+        Before the first run of the algorithm it is the model's own answer, with sum 1. Empty while neither
+        the model nor the stream has named a label. Nothing is learnt, and no round is opened. Keywords go to
+        the wrapped model. Raises ValueError if the model answers with something else than numbers by label.
         """
         answer = self._named(read_numbers(self.classifier.predict_proba_one(x, **kwargs)))
         self._meet(answer)
@@ -653,9 +691,10 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         self._online.keep(self._vector(answer), self._columns[label])
 
     def recalibrate(self) -> None:
-        """Run Algorithm 2 on what is counted, now: the map becomes that of this run, and `n_fits` grows by 1.
+        """Find out now, from the counts so far, which probabilities to correct; `n_fits` grows by 1.
 
-        Nothing happens while fewer than two labels are known.
+        The new map of probabilities replaces the one before, and `recalibrator` is that of this run of the
+        algorithm. Nothing happens while fewer than two labels are known, or before a label was learnt.
         """
         recalibrator = self._online.fit(list(self._columns))
         if recalibrator is not None:

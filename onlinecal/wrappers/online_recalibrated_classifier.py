@@ -27,6 +27,7 @@ from onlinecal.restoring import Restored
 from onlinecal.steering import binary, vector
 from onlinecal.tables.columns import refuse
 from onlinecal.tables.frames import as_array, missing_in, unmasked
+from onlinecal.texts import shown
 from onlinecal.validation import check_count
 
 LabelArray = NDArray[Any]
@@ -35,38 +36,39 @@ LabelArray = NDArray[Any]
 class OnlineRecalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier that learns in batches, and whose probabilities are recalibrated as it learns.
 
-    Each batch is first forecast by the classifier. A map of its probabilities learns from these forecasts and
-    the labels that came. Then the classifier learns the batch. The map is the one by which
-    `CalibratedClassifier` steers.
+    The classifier first forecasts each batch. A map of its probabilities to better ones learns from these
+    forecasts and the labels that came. Then the classifier learns the batch. The map is the one by which
+    `CalibratedClassifier` corrects probabilities before it makes them calibrated.
 
-    `predict_proba` opens no forecasts, so no certificate speaks of its answers. Where you need one, wrap a
-    model of river in `CalibratedClassifier`, or give the probabilities that a model had for each batch before
-    it learnt it to `recalibrate_stream`.
+    Nothing is proven of the answers: there is no certificate. Where you need one, wrap a model of river in
+    `CalibratedClassifier`, or give the probabilities that a model had for each batch before it learnt it to
+    `recalibrate_stream`.
 
     Parameters
     ----------
     estimator
-        A classifier with `partial_fit` and `predict_proba`, as `SGDClassifier(loss="log_loss")` or
-        `GaussianNB()`. Clones of it are fitted.
+        A classifier of scikit-learn with `partial_fit` and `predict_proba`, as
+        `SGDClassifier(loss="log_loss")` or `GaussianNB()`. A clone of it is fitted; it stays as it is.
     batch_size
-        How many rows `fit` gives to the classifier at a time, at least 1, in the order of the rows.
+        How many rows `fit` takes as a batch, at least 1, in their order; the last batch may have fewer. It is
+        checked by `fit`, and `partial_fit` does not look at it.
 
     Attributes
     ----------
     classes_
-        Sorted labels, shape (k,).
+        The sorted labels, shape (k,).
     estimator_
         The classifier that has learnt all rows so far.
     n_features_in_, feature_names_in_
-        Of the first batch, if it has them.
+        How many features the first batch had, and what they were called, if they had names.
 
     Notes
     -----
     The answer to a row is what the map makes of the classifier's probabilities by what has been learnt so
     far. It does not depend on the other rows that are asked about, and asking changes nothing.
 
-    A batch counts as outcomes that come late, all at once: if the rows of a batch share an outcome, as the
-    minutes of a match do, less is learnt of each. Put such rows into one batch.
+    No row of a batch is forecast with the labels of that batch. So put rows that share an outcome, as the
+    minutes of a match do, into one batch: it then does not leak into their forecasts.
 
     `fit` goes through the rows once. A classifier that wants many passes, as SGDClassifier may, is better
     recalibrated by `RecalibratedClassifierCV`, unless the world drifts.
@@ -95,26 +97,29 @@ class OnlineRecalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEsti
         self.batch_size = batch_size
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
-        """Start anew, and go through the rows once, batch by batch. Returns this classifier.
+        """Forget all that was learnt, and learn n rows once, in batches of `batch_size`. Returns this object.
 
-        All that was learnt before is forgotten. A `fit` that is refused leaves all as it was.
+        If it raises, this object stays as it was before the call.
 
         Parameters
         ----------
         X, y
-            Features, shape (n, d), as the classifier takes them; labels of shape (n,), numbers or texts.
+            Features, shape (n, d), as the wrapped classifier takes them; labels, shape (n,), numbers or
+            texts.
         fit_params
-            None is taken: see `partial_fit`.
+            Nothing else is taken; any keyword, `sample_weight` too, raises ValueError.
 
         Raises
         ------
         ValueError
-            For a bad parameter, weights, labels of one class only, or what the classifier refuses.
+            For a bad `estimator` or `batch_size`, any keyword, missing labels or labels of fewer than two
+            classes, and what the wrapped classifier refuses with it.
 
         Warns
         -----
         UserWarning
-            If all rows are one batch, so that no row was forecast before it was learnt.
+            If all rows are one batch, so that the map has learnt nothing: no row was forecast before it was
+            learnt.
         """
         check_count(self.batch_size, "batch_size")
         X, y = self._checked(X, y, fit_params)
@@ -131,49 +136,63 @@ class OnlineRecalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEsti
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, **fit_params: Any) -> Self:
-        """Let the map learn what the classifier says of a batch, and then the classifier learn the batch.
+        """Learn a batch of n rows, and keep what was learnt before. Returns this object.
 
-        From the first batch only the classifier learns. Returns this classifier.
+        The wrapped classifier forecasts the batch and learns it; then the map learns from these forecasts and
+        the labels. From the first batch only the classifier learns, since it could forecast nothing before.
 
         Parameters
         ----------
         X, y
-            Features, shape (n, d), and labels, shape (n,), of a batch, as of `fit`.
+            Features, shape (n, d), as the wrapped classifier takes them; labels, shape (n,), numbers or
+            texts.
         classes
-            All labels there are, k >= 2: needed at the first call.
+            All k >= 2 labels there will be, in any order. It is needed at the first call, unless `fit` came
+            before; later it may be None, or the same labels again.
         fit_params
-            None is taken. `sample_weight` is refused, since the map counts each row as one outcome.
+            Nothing else is taken; any keyword, `sample_weight` too, raises ValueError.
 
         Raises
         ------
         ValueError
-            Classes are missing or others than before, y holds another label, weights are given, or the
-            classifier refuses the batch. Nothing has been learnt then.
+            Classes are missing at the first call, or others than before; y holds a label that is not among
+            them; there is any keyword; the estimator cannot be used; or it refuses the batch with ValueError.
+            Nothing has been learnt then.
         """
         X, y = self._checked(X, y, fit_params)
         if classes is None and not hasattr(self, "classes_"):
-            raise ValueError("classes must be given at the first call of partial_fit, got None")
+            raise ValueError(
+                "classes must be given at the first call of partial_fit, got None: name all labels that may "
+                "come"
+            )
         declared = self.classes_ if classes is None else class_array(classes, "classes")
         known = getattr(self, "classes_", declared)
         if not np.array_equal(declared, known):
-            raise ValueError(f"classes must be {known.tolist()}, as before, got {declared.tolist()}")
+            raise ValueError(
+                f"classes must be {known.tolist()}, as before, got {declared.tolist()}: leave them out, or "
+                "begin with a new classifier"
+            )
         self._learn(X, y, declared)
         return self
 
     def predict_proba(self, X: Any) -> Floats:
-        """Recalibrated probabilities of the rows X, shape (n, k), with columns in the order of `classes_`.
+        """Recalibrated probabilities of the classes for n rows of features X, shape (n, d).
 
-        Nothing is learnt, and no forecast is opened, so no certificate speaks of these answers. Raises
-        NotFittedError before the first batch, and ValueError for rows that the classifier refuses.
+        They are float64 of shape (n, k), each row with sum 1, with columns in the order of `classes_`. Each
+        row is answered by itself. Nothing is learnt, and there is no certificate. Raises NotFittedError
+        before the first batch was learnt, and ValueError for rows that the wrapped classifier refuses with
+        it.
         """
         check_is_fitted(self, "estimator_")
         said = self._raw_proba(X)
         return self._map.answers(said)
 
     def predict(self, X: Any) -> LabelArray:
-        """The label with the largest probability of each row of X, shape (n,).
+        """The label with the largest recalibrated probability for each of n rows of features X, shape (n,).
 
-        Of equal probabilities the first in `classes_` counts. Errors are those of `predict_proba`.
+        Of equal probabilities the label that comes first in `classes_` is taken. Nothing is learnt. Raises
+        NotFittedError before the first batch was learnt, and ValueError for rows that the wrapped classifier
+        refuses with it.
         """
         top = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[top]
@@ -287,7 +306,9 @@ def class_array(labels: Any, name: str) -> LabelArray:
     try:
         classes: LabelArray = np.unique(np.asarray(labels))
     except TypeError as error:
-        raise ValueError(f"{name} must be numbers, or texts, that have an order: {error}") from error
+        raise ValueError(
+            f"{name} must be all numbers, or all texts, since they are sorted, got {shown(list(labels))}"
+        ) from error
     if len(classes) < 2:
         held = f"one class: {classes.tolist()[0]!r}" if len(classes) else "none"
         raise ValueError(f"{name} must have labels of at least two classes, got {held}")

@@ -40,7 +40,8 @@ class RegressorWrapper(LateRounds[Announced], base.Wrapper, base.Regressor):
     def __init__(
         self, regressor: base.Regressor, slack: float, horizon: int | None, most_waiting: int, number: int
     ) -> None:
-        check_model(regressor, "regressor", base.Regressor, "predict_one")
+        advice = ": it must answer with numbers by predict_one, and learn by learn_one"
+        check_model(regressor, "regressor", base.Regressor, "predict_one", advice)
         check_slack(slack)
         if horizon is not None:
             horizon = check_count(horizon, "horizon")
@@ -103,20 +104,25 @@ class CalibratedRegressor(RegressorWrapper):
     """Wrap a river regressor of a bounded target: its forecasts stay right on average, under any drift.
 
     Calibrated means: of the rounds with forecast v the targets have the mean v. The model's forecast, moved
-    into [low, high], is the hint; Almost-One-Step-Ahead answers with the nearest forecast that keeps the
-    distance to calibration bounded, whatever targets come. The hint is always read before the model learns.
+    into [low, high], is the hint. The rule of `AlmostOneStepAhead` answers with the forecast nearest to the
+    hint that keeps the distance to calibration bounded, whatever targets come. A round's hint is made before
+    the model learns its target.
 
     Parameters
     ----------
     regressor
-        The model to wrap; pipelines are welcome. Where it has no finite forecast the middle is the hint.
+        The model to wrap; pipelines are welcome. Where it has no finite forecast the middle of low and high
+        is the hint.
     low, high
-        Between them lie all targets, in their own units; low is below high, and both are finite.
+        All targets lie from low to high, in the targets' units; both are finite, and low is below high.
+        Another target is refused with ValueError when it comes.
     slack
-        How far a grid point's bias may grow, as a share of high - low: more slack follows the model more
-        closely, for a weaker guarantee. At least 0.5.
+        How far forecast minus target, divided by high - low and added up over the rounds with the same
+        forecast, may be from 0: more slack follows the model more closely, for a weaker guarantee. From 0.5
+        to 1000.
     horizon
-        How many rounds will be played, if known, at least 1; the guarantee is then less.
+        How many rounds will be played, if known, at least 1: the guarantee is then smaller. More rounds may
+        follow.
     most_waiting
         How many forecasts may wait for their targets, of 1 KB each; beyond that the oldest are given up.
 
@@ -186,12 +192,14 @@ class CalibratedRegressor(RegressorWrapper):
         yield {"regressor": linear_model.LinearRegression(), "low": -1000.0, "high": 1000.0}
 
     def predict_one(self, x: Any, **kwargs: Any) -> float:
-        """The calibrated forecast of the target's mean, in [low, high].
+        """The calibrated forecast of the target's mean for the features x, from `low` to `high`.
 
-        Asking opens a round, which the target of these features settles in `learn_one`; about the same object
-        again it is the same round. Keywords are for the wrapped model. Of one that is asked for an interval
-        (`with_interval=True`) the forecast inside it is taken. Raises ValueError if it answers with what is
-        neither number nor None.
+        Asking opens a round, which the target of equal features settles in `learn_one`. Asking about the very
+        same object again, with nothing else asked in between, answers for the same round anew: the last
+        answer counts. Nothing is learnt. Keywords go to the wrapped model; with `with_interval=True` the
+        model is asked once more, without it, for its single forecast. A model that answers None, or NaN,
+        counts as if it had said the middle of `low` and `high`. Raises ValueError if the model answers with
+        something else that is no number.
         """
         raw = forecast_of(self.regressor, x, kwargs)
         width = self.high - self.low
@@ -215,36 +223,43 @@ class CalibratedRegressor(RegressorWrapper):
     def certificate(self) -> float:
         """A proven upper bound on the distance to calibration so far, in units of the target.
 
-        A sum over the settled rounds: divided by `n_rounds`, how far forecasts are from right on average.
+        It is a sum over the settled rounds. Divided by `n_rounds` it bounds by how much, on average, the
+        forecasts would have to be moved to be calibrated.
         """
         return self._forecasters[0].certificate * (self.high - self.low)
 
     @property
     def guarantee(self) -> float:
-        """What the certificate cannot exceed, whatever the targets, in their units: a sum over the rounds."""
+        """What `certificate` cannot exceed, whatever the targets, in their units: a sum over settled rounds.
+
+        With a `horizon` that is still to come it is the bound at the horizon.
+        """
         return self._forecasters[0].guarantee * (self.high - self.low)
 
 
 class CalibratedDistribution(RegressorWrapper):
     """Wrap a river regressor: calibrated probabilities that the target is at most q, for thresholds q.
 
-    Each threshold is an event with a forecaster of its own, whose hint is how many of the model's latest
-    errors would keep the target at most q. The forecasts are announced in increasing order, so they are
-    a distribution function; by how much this moves each of them is counted in its certificate.
+    Each threshold is an event with a forecaster of its own. What it follows, its hint, is the share of the
+    model's latest errors (target minus forecast) with which the target would be at most q. The forecasts are
+    sorted before they are given, so they are a distribution function; by how much this moves each of them is
+    counted in its certificate.
 
     Parameters
     ----------
     regressor
         The model to wrap; pipelines are welcome. Its targets may be any finite numbers.
     thresholds
-        Increasing numbers, in the target's units: a sequence of any kind, a Series of quantiles, too.
+        Increasing finite numbers, at least one, in the target's units: a list, an array or a Series.
     slack
-        How far a grid point's bias may grow: more slack follows the hints more closely, for a weaker
-        guarantee. At least 0.5.
+        How far forecast minus outcome (1 if the target is at most q, else 0), added up over the rounds with
+        the same forecast, may be from 0: more slack follows the hints more closely, for a weaker guarantee.
+        From 0.5 to 1000.
     horizon
-        How many rounds will be played, if known, at least 1; the guarantees are then less.
+        How many rounds will be played, if known, at least 1: the guarantees are then smaller. More rounds may
+        follow.
     window
-        The hints count so many of the model's latest errors, at least 1.
+        How many of the model's latest errors make the hints, at least 1.
     most_waiting
         How many forecasts may wait for their targets, of up to 1 KB for each threshold; beyond that the
         oldest are given up.
@@ -265,12 +280,13 @@ class CalibratedDistribution(RegressorWrapper):
 
     Notes
     -----
-    Putting forecasts in order never raises the sum of their squared errors over the thresholds, in no round.
+    Sorting the forecasts never raises the sum of their squared errors over the thresholds, in any round.
     There is no bound beforehand on how far it may move one threshold's forecast: `moved` says how far it did,
-    and `guarantees` bound the certificates less that.
+    and that is added to both `certificates` and `guarantees`.
 
-    Late targets find their forecasts by tokens, or by equal features, as in CalibratedRegressor, which says
-    what is assumed. From targets without a forecast the hints learn the error that the model makes now.
+    Late targets find their forecasts by tokens (`forecast`, `observe`), or in `learn_one` by equal features,
+    the oldest first: it is assumed that targets of equal features come in the order of their forecasts, none
+    of them missing. From targets without a forecast the hints learn the error that the model makes now.
 
     Examples
     --------
@@ -319,15 +335,21 @@ class CalibratedDistribution(RegressorWrapper):
         yield {"regressor": linear_model.LinearRegression(), "thresholds": [-10.0, 0.0, 10.0]}
 
     def predict_one(self, x: Any, **kwargs: Any) -> float:
-        """The wrapped model's own forecast. No round is opened, and no certificate speaks of it."""
+        """The wrapped model's own forecast for the features x, as it is: a number, or what else it answers.
+
+        No round is opened, nothing is learnt, and no certificate speaks of it. Keywords go to the model.
+        """
         return self.regressor.predict_one(x, **kwargs)
 
     def predict_distribution_one(self, x: Any, **kwargs: Any) -> dict[float, float]:
-        """For each threshold q the probability that the target is at most q; they do not decrease.
+        """By threshold q, in increasing order, the probability that the target of x is at most q.
 
-        Asking opens a round, which the target of these features settles in `learn_one`; about the same object
-        again it is the same round. Keywords are for the wrapped model. Raises ValueError if that answers with
-        what is neither number nor None.
+        The probabilities never decrease from one threshold to the next.
+
+        Asking opens a round, which the target of equal features settles in `learn_one`. Asking about the very
+        same object again, with nothing else asked in between, answers for the same round anew: the last
+        answer counts. Nothing is learnt. Keywords go to the wrapped model. Where the model answers None, or
+        NaN, all hints are 1/2. Raises ValueError if it answers with something else that is no number.
         """
         mean = forecast_of(self.regressor, x, kwargs)
         self._begin(x)
@@ -338,10 +360,11 @@ class CalibratedDistribution(RegressorWrapper):
         return dict(zip(self.thresholds, sorted(token.probability for token in tokens), strict=True))
 
     def quantile_one(self, x: Any, level: float) -> float:
-        """The least threshold q for which "the target is at most q" has a probability of at least `level`.
+        """The least threshold q such that the target of x is at most q with probability `level` or more.
 
-        It is inf if no threshold has. Asking opens a round, as `predict_distribution_one` does. Raises
-        ValueError unless 0 < level < 1, and as that does.
+        It is inf if no threshold is large enough. `predict_distribution_one(x)` is called, which opens a
+        round, to be settled by the target. Raises ValueError unless 0 < level < 1, and if the model answers
+        with something that is neither a number nor None.
         """
         check_open_unit(level, "level")
         chances = self.predict_distribution_one(x)
@@ -370,23 +393,28 @@ class CalibratedDistribution(RegressorWrapper):
 
     @property
     def certificates(self) -> dict[float, float]:
-        """For each threshold a proven upper bound on the distance to calibration of its probabilities so far.
+        """By threshold, a proven upper bound on the distance to calibration of its probabilities so far.
 
-        A sum over the settled rounds; by how far putting in order moved the forecasts, `moved`, is included.
+        Each is a sum over the settled rounds, and includes how far sorting moved the forecasts (`moved`).
         """
         return self._with_moved(forecaster.certificate for forecaster in self._forecasters)
 
     @property
     def guarantees(self) -> dict[float, float]:
-        """For each threshold what its certificate cannot exceed, whatever the targets: a sum over rounds.
+        """By threshold, what its entry of `certificates` cannot exceed, whatever the targets.
 
-        How far forecasts have been moved so far, `moved`, is included.
+        Each is a sum over the settled rounds, with a `horizon` that is still to come the bound at the
+        horizon. How far sorting has moved the forecasts so far (`moved`) is added as it is: nothing bounds
+        that beforehand.
         """
         return self._with_moved(forecaster.guarantee for forecaster in self._forecasters)
 
     @property
     def moved(self) -> dict[float, float]:
-        """For each threshold how far its settled forecasts were moved to be in order: a sum over rounds."""
+        """By threshold, how far sorting moved its forecasts: absolute differences of probabilities, added up.
+
+        Each is a sum over the settled rounds.
+        """
         return dict(zip(self.thresholds, self._moved, strict=True))
 
     def _with_moved(self, bounds: Iterable[float]) -> dict[float, float]:

@@ -210,13 +210,15 @@ def read_keys(groups: Any, length: int) -> Keys:
             of_row.append(numbers.setdefault(key, len(numbers)))
         except TypeError as error:
             raise ValueError(
-                f"groups must be keys with a hash, as texts or numbers, got {shown(key)} at row {row}"
+                f"groups must be keys with a hash, as texts or numbers, got {shown(key)} at row {row}: give "
+                "str(...) of each"
             ) from error
     for key, number in numbers.items():
         if key is None or key != key:
             row = of_row.index(number)
             raise ValueError(
-                f"groups must name a key for every row, got {key!r} at row {row}: give one, or leave it out"
+                f"groups must have a key for every row, got {key!r} at row {row}: give one, or leave the row "
+                "out"
             )
     check_keys(numbers)
     return Keys(numbers, np.array(of_row, np.int64))

@@ -78,23 +78,25 @@ class Recalibration:
 
 @dataclass(frozen=True, eq=False)
 class RecalibratedStream(Growing):
-    """What `recalibrate_stream` made of T rows of probabilities.
+    """What `recalibrate_stream` made of T rows of probabilities; it never changes.
 
     Attributes
     ----------
     probabilities
-        The forecasts, shape (T,) or (T, k), float64: a Series or DataFrame of pandas, polars or another
-        library if such were given (index and names kept), else a numpy array.
+        The recalibrated probabilities, float64, of the shape that was given, (T,) of outcome 1 or (T, k) of k
+        classes: a Series or DataFrame of pandas, polars or another library if such were given (with index
+        and names), else a numpy array.
     certificate
-        Shape (T,): a proven upper bound on the distance to calibration of `probabilities`, in the rows
-        settled before the forecast after this row; the last one of all rows. A sum over rows; with groups
-        also over groups. `report().norm` says what it is of: of the probability of outcome 1; for tables
-        with "classwise" a sum over classes of the distance of each, with "simplex" over classes of the
-        distance of all together, with "top-label" of the greatest probability of each row.
+        Shape (T,): entry t is a proven upper bound on the distance to calibration of `probabilities` in the
+        rows whose outcomes counted before row t + 1 was forecast, a sum over these; the last entry is of all
+        settled rows. With groups the groups' bounds are added up. `report().norm` says in words what the
+        distance is of: of a column the probability of outcome 1; of a table, by strategy, the probability of
+        each class, added up ("classwise"), all of them as a vector, differences added up ("simplex"), the
+        second class ("binary"), the greatest of each row ("top-label"), or halves of the classes ("tree").
     guarantee
-        What the last certificate cannot exceed, whatever the outcomes; summed as it is. With a `horizon` that
-        is still to come, of two outcomes, it is the bound at the horizon. How far "classwise" and "top-label"
-        moved their forecasts to make rows with sum 1 is in it as it was.
+        What the last certificate could not exceed, whatever the outcomes: a sum over settled rows, of groups
+        added up. Of two outcomes, with a `horizon` that is still to come, it is the bound at the horizon. How
+        far "classwise" and "top-label" moved probabilities to make rows with sum 1 is added as it was.
 
     Examples
     --------
@@ -117,7 +119,10 @@ class RecalibratedStream(Growing):
     _KEPT_AS = "a recalibrated column"
 
     def report(self) -> StreamReport:
-        """A `StreamReport`: scores before and after, and what is proven; with groups also of each of them."""
+        """Scores before and after, remarks and what is proven, as a `StreamReport`.
+
+        It is of the rows whose outcomes are known to this result, and with groups also of each group.
+        """
         return self._whole_report
 
     @cached_property
@@ -136,33 +141,40 @@ class RecalibratedStream(Growing):
         groups: ArrayLike | None = None,
         ids: ArrayLike | None = None,
     ) -> Self:
-        """Another result, with n further rows that were forecast after all others. This one stays as it is.
+        """A new result with n more rows, forecast after all others. This one stays as it is.
 
         Parameters
         ----------
         probabilities
-            Shape (n,) or (n, k), as in the first call; columns of a DataFrame must have the same names.
+            Shape (n,), of outcome 1, or (n, k), of the same k classes in the same order, as earlier rows have
+            it; columns of a DataFrame must have the same names.
         outcomes
-            Shape (n,), as in the first call. None: none has come.
+            Shape (n,): 0, 1 or boolean; of a table numbers of classes, 0, ..., k-1, or their names. None, NaN
+            or masked where none has come. None: in no row.
         settled_at
-            Shape (n,): when each outcome became known, as in the first call. Row numbers count all rows.
+            Shape (n,): when each outcome became known: times like `times`, or without `times` row numbers,
+            counted from 0 over all rows, the earlier ones included. None: each outcome is known to the next
+            row's forecast; with `times` (and without `due`) it must be given if an outcome has come.
         times, groups, ids
-            Shape (n,): given if, and only if, they were in the first call.
+            Shape (n,): when the forecasts were made, keys of groups, and names of the rows for `observe`.
+            Each is given if earlier rows have it, and only then.
         due
-            Shape (n,): given if the first call had a time for each row; a span holds for all rows.
+            Shape (n,): when each row is due. It is given if earlier rows have such times; a span that was
+            given for them holds on, and `due` is left out.
 
         Returns
         -------
         RecalibratedStream
-            Of all rows, those of earlier ones as they were, and with the report, to the last digit as of one
-            call with all rows. The forecasts are a numpy array then. Without further rows it is this object.
+            Of all rows, the earlier and the new ones: to the last digit what one call with all rows would
+            have given. Its forecasts are a numpy array; those of earlier rows are as they were. With n = 0 it
+            is this object itself.
 
         Raises
         ------
         ValueError
             For rows that are bad, or that do not go with those before them; the message names the argument,
-            the value and its row. Also if this version or machine would have given other forecasts of the
-            rows so far.
+            the value and its row, counted from 0 in the new rows or, for times, in all. Also if this version
+            or machine would have given other forecasts of the rows so far.
         """
         if is_empty(probabilities):
             return self
@@ -206,18 +218,18 @@ def recalibrate_stream(
 ) -> RecalibratedStream:
     """Make columns of probabilities better, row by row: each by outcomes known before it, none by its own.
 
-    The forecasts are those that `CalibratedClassifier` gives row by row around a model with these
-    probabilities, all its `classes` being declared: steered towards what followed such probabilities so far,
-    then moved to the nearest forecast that stays calibrated on any outcomes, with a running certificate. A
-    LabelWarning tells if the recalibrated probabilities score worse than the given ones, or than the best
-    constant.
+    Each probability is first corrected by the outcomes that followed similar ones so far ("steered"), then
+    moved to the nearest forecast that stays calibrated on any outcomes, with a running certificate. They are
+    the forecasts of a `CalibratedClassifier` around a model with these probabilities that was told all
+    `classes`. A LabelWarning says each remark of the report, as that the recalibrated probabilities score
+    worse than the given ones, or than the best constant.
 
     Parameters
     ----------
     probabilities
         Each made before its outcome, in the order in which they were made. Shape (T,), of outcome 1: a numpy
-        array, a list, a Series. Or shape (T, k), of k >= 2 classes, each row with sum 1 (up
-        to 1e-6): an array, a list of rows, or a DataFrame, the names of whose columns are the classes.
+        array, a list, a Series. Or a table of shape (T, k), of k >= 2 classes, each row with sum 1 (up to
+        1e-6): an array, a list of rows, or a DataFrame, the names of whose columns are the classes.
     outcomes
         Shape (T,), each 0 or 1 or boolean; of a table, numbers of classes 0, ..., k-1 or names of columns
         (names only if some are numbers, but not 0, ..., k-1). Rows are matched by position; columns of
@@ -230,23 +242,25 @@ def recalibrate_stream(
         outcome is known to the next row's forecast. Of rows without outcome it need not say anything.
     times
         Shape (T,), never decreasing: when each forecast was made, in the units of `settled_at` and `due`.
-        Numbers, dates, datetimes, spans or texts of ISO 8601; what can be read in two ways is refused.
+        Numbers, dates, datetimes, spans or texts of ISO 8601; what can be read in two ways is refused. None:
+        forecasts are counted. It needs `settled_at` or `due` once an outcome has come.
     due
-        When it is known of each row what came: with the outcome that came by then, else as `absent` it is
-        settled at that time, whatever came before. So rows whose outcomes are reported, and come soon, do
-        not count more than those of which silence tells, later. A time or a row number for each row, shape
-        (T,), or one span after all of them (a number, a timedelta), in the units of `times`. Rows that are
-        not due yet, with no later forecast or outcome, are open. An outcome that came after its row was due
-        does not count. None: `missing` says what becomes of a row without outcome.
+        When each row is settled: with its outcome, if that has come by then, else with `absent`. An outcome
+        that came earlier waits until its row is due, and one that comes later does not count. So rows whose
+        outcomes are reported soon do not count more than those of which only silence tells. A time, or
+        without `times` a row number, for each row, shape (T,); or one span after each row's forecast: a
+        number, of rows if there are no `times`, or a timedelta. Rows are open until a later forecast or
+        outcome shows that their time is over. None: rows are settled when their outcome comes, and `missing`
+        says what becomes of the others.
     absent
         The outcome that silence means: 0 by default, or 1; of a table a class, which must be named.
     prior
-        The base rate of outcome 1 in the table that the model was trained on, and in this stream, as
-        (0.5, 0.01), if they are known to differ: rows were left out or repeated before training, or weighted,
-        if it was trained to the end; boosting that is stopped early is nearer to the rates without weights.
-        The odds are put right before anything is learnt. Of a table a pair of dicts with the share of each
-        class. The report has scores of the corrected probabilities, and a remark if their mean is far from
-        what came.
+        A pair: the share of outcome 1 in the table that the model was trained on, and in this stream, as
+        (0.5, 0.01), if they are known to differ, since rows were left out, repeated or weighted before
+        training. (Weights change a model's probabilities so only if it was trained to the end, and not in
+        boosting that is stopped early.) Of a table of classes each is a dict with the share of every class.
+        The odds are put right before anything is learnt. The report has scores of the corrected
+        probabilities, and a remark if their mean is far from what came. None: nothing is put right.
     groups
         Shape (T,): a key for each row; each key has a forecaster of its own. None: one for all rows.
     ids
@@ -256,11 +270,18 @@ def recalibrate_stream(
         What becomes of a row without outcome where nothing is `due`. "never": it is given up as soon as it is
         forecast, and costs no guarantee. "later": it stays open, and `observe` may tell its outcome.
     strategy
-        As of `CalibratedClassifier`: what of a table is calibrated. By default the second class of two; of
-        up to ten each one against the rest, of more the top one; with a horizon what promises most.
-    slack, horizon
-        How far a grid point's bias may grow, at least 0.5, and how many rows there will be in each group, as
-        of `CalibratedClassifier`. None: the default slack there, and an unknown number.
+        What of a table is calibrated: "binary", the probability of the second of two classes; "classwise",
+        that of each class; "simplex", all as a vector, for few classes; "top-label", the greatest of each
+        row; "tree", halves of the classes, for many. "auto": binary for two classes, classwise for up to
+        ten, top-label for more; with a horizon and more than two it may be simplex or tree, see
+        `CalibratedClassifier`. A column takes "auto" or "binary".
+    slack
+        How far forecast minus outcome, added up over the rows with the same forecast, may be from 0: more
+        slack follows the given probabilities more closely, for a weaker guarantee. From 0.5 to 1000; None:
+        1.5, more as more outcomes are late at once, 1 with a horizon, and 4 for "simplex".
+    horizon
+        How many rows each group will have, if known, at least 1: the guarantee is then smaller. None:
+        unknown.
 
     Returns
     -------
@@ -271,7 +292,7 @@ def recalibrate_stream(
     ------
     ValueError
         For bad columns, settings, or columns that do not go together; the message names the argument, the
-        value and its row.
+        value and its row, counted from 0.
 
     Examples
     --------
@@ -292,14 +313,16 @@ def recalibrate_stream(
     """
     if due is None and absent is not None:
         raise ValueError(
-            f"absent={shown(absent)} needs due, the time from which a missing outcome counts as absent"
+            f"absent={shown(absent)} needs due, when a missing outcome counts as absent, got None: give due, "
+            "or leave absent out"
         )
     later = check_missing(missing)
     rows, classes = _read(probabilities, outcomes, settled_at, times, due, groups, ids, None, later)
     silence = classes.silence(absent)
     if due is not None and absent is None and not classes.is_column:
         raise ValueError(
-            f"absent must be one of the classes {list(classes.names)} where due is given, got None"
+            f"absent must be one of the classes {list(classes.names)} where due is given, got None: name the "
+            "class that silence means"
         )
     check_settings(slack, 1, strategy, horizon)
     horizon = as_whole(horizon)
@@ -314,7 +337,8 @@ def recalibrate_stream(
         )
     if kind == Binary.name and k > 2:
         raise ValueError(
-            f"strategy {strategy!r} is for two classes, got probabilities of {k}: use 'auto', or another one"
+            f"strategy {strategy!r} is for two classes, got probabilities of {k}: use 'auto', 'classwise', "
+            "'simplex', 'top-label' or 'tree'"
         )
     weights = None if prior is None else prior_weights(prior, classes.names).tolist()
     how = Recalibration(classes, silence, kind, slack, horizon, weights)

@@ -40,7 +40,7 @@ class UnaskedLabels:
     @property
     @abstractmethod
     def n_open(self) -> int:
-        """How many forecasts wait for their label."""
+        """How many forecasts wait for their label, or target, the one that was asked for last included."""
 
     def _note_batch(self) -> None:
         """Let a batch count as one label when it is asked whether the next label is missed, too."""

@@ -33,5 +33,8 @@ class ClassifierWrapper(base.Wrapper, BatchClassifier):
         yield {"classifier": linear_model.LogisticRegression()}
 
     def raw_proba_one(self, x: Any) -> dict[Label, float]:
-        """The wrapped model's own probabilities by label. No round is opened, and nothing is learnt."""
+        """The wrapped model's answer to the features x, as it is: its own probabilities by label.
+
+        No round is opened, and nothing is learnt.
+        """
         return self.classifier.predict_proba_one(x)

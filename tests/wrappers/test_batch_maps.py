@@ -78,8 +78,26 @@ def test_it_can_be_fitted_at_any_time():
 
 
 @pytest.mark.usefixtures("few_corrections")
+@pytest.mark.parametrize("n_before", [0, 50])
+def test_losses_for_other_classes_are_refused_and_the_last_fit_stays(n_before):
+    model = DecisionCalibratedClassifier(Told(), first_fit=500)
+    learn(model, [({"a": 0.4, "b": 0.6}, "ab"[t % 2]) for t in range(50)])
+    if n_before:
+        model.recalibrate()
+    x, fitted, model.losses = {"a": 0.3, "b": 0.7}, model.recalibrator, [[0.0, 1.0, 1.0]]
+    if n_before:
+        fitted.losses = model.losses
+    answer = model.predict_proba_one(x)
+    with pytest.raises(ValueError, match="losses must have a column for each of 2 classes, got 3"):
+        model.recalibrate()
+    assert model.n_fits == bool(n_before)
+    assert model.recalibrator is fitted
+    assert model.predict_proba_one(x) == answer
+
+
+@pytest.mark.usefixtures("few_corrections")
 def test_the_newest_labels_are_answered_before_they_are_learnt():
-    model, rounds = DecisionCalibratedClassifier(Told(), n_recent=100, classes="abc"), rounds_of(300)
+    model, rounds = DecisionCalibratedClassifier(Told(), n_recent=100, classes=[*"abc"]), rounds_of(300)
     given = learn(model, rounds)
     losses = gaussian_losses(3, 3, 20)
     table = np.array([[answer[k] for k in "abc"] for answer in given[-100:]])

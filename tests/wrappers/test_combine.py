@@ -134,6 +134,13 @@ def test_the_report_adds_up():
     assert "at most 0.0015 per row behind the best model" in str(report)
 
 
+def test_a_model_without_a_settled_row_is_not_the_best():
+    columns = {"silent": [*[None] * 9, 0.5], "other": [0.3] * 10}
+    report = combine_forecasts(columns, [*[0, 1, 0] * 3, None], missing="later").report()
+    assert np.isnan(report.models["silent"].brier_alone)
+    assert report.best == "other"
+
+
 @pytest.mark.parametrize(("late", "bound"), [(0, np.log(20) / 2), (1, 25.17), (6, 115.25), (7, 118.37)])
 def test_the_bound_on_the_regret_is_that_of_theorem_17g(late, bound):
     columns, y = made("both", 300)

@@ -1,7 +1,7 @@
 """Labels that never come, in wrappers: forecasts are given up, or settled by silence, when they are due."""
 
 import pickle
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -65,6 +65,15 @@ def test_silence_settles_forecasts_as_in_a_column(tell, absent):
     assert copy.predict_proba_one(x) == model.predict_proba_one(x)
 
 
+def test_a_moment_that_is_not_a_number_does_not_stop_the_clock():
+    model = CalibratedClassifier(Said(), expire_after=2, moment="t")
+    with pytest.raises(ValueError, match=r"x must have a moment, its feature 't', .* got NaN"):
+        model.predict_proba_one({"p": 0.5, "t": float("nan")})
+    for t in range(5):
+        model.predict_proba_one({"p": 0.5, "t": t})
+    assert (model.n_open, model.n_expired) == (3, 2)
+
+
 def test_river_evaluates_with_delays_and_moments():
     start, days = datetime(2024, 1, 1), timedelta(days=20)
     rows = [
@@ -87,9 +96,13 @@ def test_river_evaluates_with_delays_and_moments():
     for x in ({"p": 0.3}, {"p": 0.3, "day": 5}):
         with pytest.raises(
             ValueError,
-            match=r"x must have a moment, 'day', in units of expire_after.* got (none|one of type int)",
+            match=r"x must have a moment, its feature 'day', in units of .* got (none|one of type int)",
         ):
             late.predict_proba_one(x)
+    with pytest.raises(
+        ValueError, match=r"like the one before, a datetime, .* all have a zone or all have none"
+    ):
+        late.predict_proba_one({"p": 0.3, "day": datetime(2025, 1, 1, tzinfo=UTC)})
     assert late.n_open == 21
 
 

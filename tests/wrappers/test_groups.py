@@ -11,7 +11,7 @@ from onlinecal import GroupCalibratedClassifier, calibration_distance
 from onlinecal.wrappers.groups import EVERYONE, AtomForecaster, SharedForecaster
 from tests.estimators import learn
 from tests.properties import examples
-from tests.wrappers.scripted import Said
+from tests.wrappers.scripted import Said, Scripted
 
 DISJOINT = {f"g{i}": lambda x, i=i: x["g"] == i for i in range(4)}
 OVERLAPPING = {"low": lambda x: x["a"] < 5, "even": lambda x: x["a"] % 2 == 0, "odd_b": lambda x: x["b"] % 2}
@@ -146,6 +146,13 @@ def test_late_labels_in_any_order(seed, slack, horizon):
                 assert account.certificate <= account.guarantee + 1e-9
 
 
+class Mute(Scripted):
+    """Answers nothing, whatever the features are."""
+
+    def predict_proba_one(self, x):
+        return {}
+
+
 def test_columns_missing_features_and_labels_of_any_kind():
     model = GroupCalibratedClassifier(Said(), ["colour", "size"])
     rounds = [({"p": 0.5, "colour": "red", "size": 1}, "spam"), ({"p": 0.5, "colour": None}, "ham")]
@@ -154,6 +161,10 @@ def test_columns_missing_features_and_labels_of_any_kind():
     assert set(answer) == {"spam", "ham", "eggs"}
     assert sum(answer.values()) == pytest.approx(1.0)
     assert list(model.certified_proba_one(rounds[0][0])) == ["spam"]
+    with pytest.raises(
+        ValueError, match=r"x must be a dict of features, since groups are names of .* got list"
+    ):
+        GroupCalibratedClassifier(Mute(), ["colour"]).predict_proba_one([1])
 
 
 @by_both

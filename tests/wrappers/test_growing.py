@@ -198,12 +198,12 @@ REFUSED = {
     "known before": ({"settled_at": [29]}, "settled_at has 29 at row 30, before the forecast itself"),
     "no time": ({"times": None}, "times must be given for these rows, as in earlier rows"),
     "groups": ({"groups": ["a"]}, "groups must be left out for these rows"),
-    "due": ({"due": [40]}, "due must be left out for these rows: the span"),
+    "due": ({"due": [40]}, "due must be left out for these rows: as in earlier rows"),
     "when": ({"settled_at": None}, "settled_at must say when the outcomes of these rows became known"),
     "other times": ({"times": [START]}, "times and the times before them cannot be compared"),
     "an old id": (
         {"ids": ["g3"]},
-        r"ids must be of new rows, got 'g3' at row 0, which is row 3 already: observe",
+        r"ids must be of new rows, got 'g3' at row 0 of these, the id of row 3 of earlier rows: observe",
     ),
     "a table": (
         {"probabilities": [[0.5, 0.5]]},
@@ -212,13 +212,13 @@ REFUSED = {
     "no number": ({"probabilities": [1.5]}, "probabilities must lie in"),
 }
 TOLD = {
-    "unknown": (("g30", 1, 30), "ids must be those of rows that were forecast, got 'g30' at row 0"),
+    "unknown": (("g30", 1, 30), "ids must be those of rows that were forecast, got 'g30' at place 0"),
     "told again": (
         ("g3", None, 30),
-        "outcomes must be of rows that have none, but row 'g3' has the same already",
+        "outcomes must be of rows that have none, but row 'g3' has this outcome already",
     ),
-    "told otherwise": (("g3", "not", 30), "but row 'g3' has another one already"),
-    "too early": (("g0", 1, 5), "got 5 for row 'g0', before the forecast of row 'g6' at 6: give"),
+    "told otherwise": (("g3", "not", 30), "but row 'g3' has another outcome already"),
+    "too early": (("g0", 1, 5), "got 5 for row 'g0', while the forecast of row 'g6', at 6, did not"),
     "before itself": (("g0", 1, -1), "settled_at has -1 at row 0, before the forecast itself"),
     "no outcome": (("g0", 7, 30), "outcomes must be 0/1 or boolean, got 7 at row 0"),
 }
@@ -250,7 +250,7 @@ def test_rows_that_were_given_up_stay_so():
         result.observe([0], [1])
     with pytest.raises(ValueError, match="ids must be different, got row 0 twice"):
         result.observe([0, 0], [1, 1])
-    with pytest.raises(ValueError, match="ids must be row numbers from 0 to 1, got 2 at row 0"):
+    with pytest.raises(ValueError, match="ids must be row numbers from 0 to 1, got 2 at place 0"):
         result.observe([2], [1])
     with pytest.raises(ValueError, match="ids must be different, got 'a' at rows 0 and 1"):
         recalibrate_stream([0.2, 0.3], [0, 1], ids=["a", "a"])

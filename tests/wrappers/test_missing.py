@@ -121,7 +121,7 @@ TABLE = np.full((4, 2), 0.5)
         ({"due": -1}, "due must be a span of at least 0 after a row's own forecast, got -1"),
         (
             {"due": 1.5},
-            "due must hold row numbers, got 1.5: if these are times, give the times of the forecasts as",
+            "due must hold row numbers, got 1.5 at row 0: if these are times, give the times of the",
         ),
         ({"due": timedelta(1)}, "due must be a span .a number of rows. or have a time for each row, got"),
         ({"due": 5, "times": [datetime(2024, 1, day) for day in (1, 2, 3, 4)]}, "a timedelta. .* got 5"),

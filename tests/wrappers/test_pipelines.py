@@ -192,7 +192,7 @@ def test_messages_carry_no_features():
     secret = "do not log me"
     model = CalibratedClassifier(Said(), expire_after=timedelta(days=1), moment="day")
     for x in ({"p": 0.5, "name": secret}, {"p": 0.5, "name": secret, "day": secret}):
-        with pytest.raises(ValueError, match="x must have a moment, 'day'") as error:
+        with pytest.raises(ValueError, match="x must have a moment, its feature 'day'") as error:
             model.predict_proba_one(x)
         assert secret not in str(error.value)
     model = CalibratedClassifier(Said())

@@ -43,11 +43,11 @@ def test_impossible_answers_stay_what_they_are():
         (0.5, "prior must be a pair, .* as .0.5, 0.01., got 0.5"),
         ({0.5, 0.1}, "prior must be a pair, .* as .0.5, 0.01., got {"),
         ((0.5, 1.0), r"prior\[1\] must be a number between 0 and 1, got 1.0"),
-        (({0: 0.5, 1: 0.6}, 0.1), r"prior\[0\] must have shares with sum 1, got 1.1"),
-        (({0: 0.5, 1: 0.500004}, 0.1), r"prior\[0\] must have shares with sum 1, got 1.000004"),
-        (({0: 0.5}, 0.1), r"prior\[0\] must have a share of each class, got none of 1"),
+        (({0: 0.5, 1: 0.6}, 0.1), r"prior\[0\] must have shares that sum to 1, got the sum 1.1"),
+        (({0: 0.5, 1: 0.500004}, 0.1), r"prior\[0\] must have shares that sum to 1, got the sum 1.000004"),
+        (({0: 0.5}, 0.1), r"prior\[0\] must have the share of each class, got none of 1: add it"),
         (({0: 0.5, 2: 0.5}, 0.1), r"prior\[0\] must be one of the classes \[0, 1\], got 2"),
-        (([0.5, 0.5], 0.1), r"prior\[0\] must be a dict with the share of each class, or the share"),
+        (([0.5, 0.5], 0.1), r"prior\[0\] must be the share of 1, a number, or a dict with the share of"),
     ],
 )
 def test_bad_base_rates_are_named(prior, message):
@@ -58,9 +58,9 @@ def test_bad_base_rates_are_named(prior, message):
 
 
 def test_more_classes_need_a_share_of_each_and_a_wrapper_needs_classes():
-    with pytest.raises(ValueError, match=r"prior\[0\] must be a dict .* of each class, of 3, got 0.5"):
+    with pytest.raises(ValueError, match=r"prior\[0\] must be a dict .* classes \[0, 1, 2\], got 0.5"):
         recalibrate_stream(np.full((4, 3), 1 / 3), [0, 1, 2, 0], prior=(0.5, 0.1))
-    with pytest.raises(ValueError, match=r"prior=\(0.5, 0.1\) needs classes=\[...\], in the order"):
+    with pytest.raises(ValueError, match=r"prior=\(0.5, 0.1\) needs classes=\[...\], all labels"):
         CalibratedClassifier(Told(), prior=(0.5, 0.1))
 
 

@@ -67,7 +67,7 @@ BAD_SETTINGS = {
         ({"expire_after": -1.0, "moment": "day"}, "expire_after must be a span above 0, .* got -1.0"),
         (
             {"expire_after": 5, "moment": 3},
-            "moment must be the name of a feature, or a function of all, got 3",
+            "moment must be the name of a feature, or a function of all features, got 3",
         ),
         (
             {"expire_after": 5, "expire_as": "no", "classes": [False, True]},
@@ -76,19 +76,22 @@ BAD_SETTINGS = {
     ],
     GroupCalibratedClassifier: [
         ({"groups": []}, "groups is empty"),
-        ({"groups": 3}, "groups must be names and functions, or a list of columns, got 3"),
-        ({"groups": {"a": 3}}, "groups must map names to functions, got 'a': 3"),
+        ({"groups": 3}, "groups must be a dict of names and functions of x, or a list of .*, got 3"),
+        ({"groups": {"a": 3}}, "groups must map names, as texts, to functions of x, got 'a': 3"),
         ({"groups": {EVERYONE: bool}}, "groups must have other names than 'everyone', which stands"),
         ({"groups": ["a"], "scheme": "x"}, "scheme must be one of atoms, shared, got 'x'"),
         (
             {"groups": ["a"], "horizon": 9},
-            "n_atoms must be given where groups are columns and there is",
+            "n_atoms must be given where groups are names of features and there is a horizon",
         ),
     ],
     DecisionCalibratedClassifier: [
         ({"memory": "endless"}, "memory must be one of window, reservoir, got 'endless'"),
         ({"capacity": 5}, "capacity must be a whole number of at least 10, got 5"),
         ({"first_fit": 0}, "first_fit must be a whole number of at least 10, got 0"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ({"seed": "one"}, "seed must be a whole number of at least 0, got 'one'"),
+        *(({"classes": classes}, "classes must") for classes in (["a", "a"], "ab", [None, 1], [[1]], 5)),
     ],
     LpCalibratedClassifier: [
         ({"epsilon": 2}, "epsilon must be a number between 0 and 1, got 2"),
@@ -96,6 +99,7 @@ BAD_SETTINGS = {
         ({"fading": 1.0}, r"fading must be a number between 0 and 1, got 1\.0"),
         ({"fading": 0.9, "window": 80}, "window and fading exclude each other, got 80 and 0.9: leave"),
         ({"within": "shift", "estimation": "pools"}, "within='shift' needs"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
     ],
     BinnedMean: [({"n_bins": 0}, "n_bins must be a whole number of at least 1, got 0")],
     PlattScaling: [({"optimizer": optim.SGD}, "optimizer must be a river optimizer")],
@@ -104,8 +108,8 @@ BAD = [
     *((partial(kind, **one), message) for kind, found in BAD_SETTINGS.items() for one, message in found),
     (lambda model: CombinedClassifier([model]), "classifiers must be of at least 2 models, got 1"),
     (lambda model: CombinedClassifier("ab"), "classifiers must be a list of river classifiers, got str"),
-    (lambda model: CombinedClassifier([model, linear()]), "classifier must be a river"),
-    (lambda model: CombinedClassifier([model] * 2), "classifiers must be different objects"),
+    (lambda model: CombinedClassifier([model, linear()]), r"classifiers\[1\] must be a river"),
+    (lambda model: CombinedClassifier([model] * 2), "different objects, got the same at places 0 and 1"),
 ]
 
 
@@ -232,6 +236,15 @@ def test_labels_that_were_not_declared_are_refused_and_nothing_changes():
     assert (model.certificate, model.n_rounds, model.n_open) == (0.0, 0, 1)
 
 
+@pytest.mark.parametrize("wrap", [WRAPPERS["CalibratedClassifier"], WRAPPERS["GroupCalibratedClassifier"]])
+def test_a_text_for_the_other_label_alone_is_refused_as_no_probability(wrap):
+    model = wrap(Scripted())
+    lives(model, {False: 0.4, True: 0.6})
+    model.learn_one({"g": 1, "answer": {False: 0.4}}, False)
+    with pytest.raises(ValueError, match=r"classifier must answer with numbers as .* got {False:"):
+        model.predict_proba_one({"g": 1, "answer": {False: "0.4"}})
+
+
 def lives(model, answer):
     """Three rounds of a model that answers the same."""
     for _ in range(3):
@@ -248,7 +261,7 @@ def lives(model, answer):
 )
 def test_a_model_whose_probabilities_are_none_is_refused_in_words(wrap, said):
     with pytest.raises(
-        ValueError, match=f"classifier must answer with numbers as probabilities, got {said!r}"
+        ValueError, match=rf"classifier(s\[0\])? must answer with numbers as probabilities, got {said!r}"
     ):
         lives(wrap(Scripted()), {False: said, True: said})
 

@@ -47,49 +47,55 @@ class Growing(Proven):
     """What was made of the rows: a named tuple of arrays, one of which is `forecasts`."""
 
     def observe(self, ids: ArrayLike, outcomes: ArrayLike, *, settled_at: ArrayLike | None = None) -> Self:
-        """Another result, with outcomes of earlier rows that became known since. This one stays as it is.
+        """A new result that knows outcomes of m rows which had none. This one stays as it is.
+
+        Only rows that stayed open can be told: those of missing="later" or of `due`.
 
         Parameters
         ----------
         ids
-            Shape (m,): the `ids` of these rows, or without ids their numbers, from 0.
+            Shape (m,): which rows, by the `ids` that they were given; without these row numbers, from 0.
         outcomes
-            Shape (m,): what came, as in the first call, but none may be missing: leave such rows out.
+            Shape (m,): what came, none missing. Each is 0, 1 or boolean; of a table of k classes its number,
+            0, ..., k-1, or its name.
         settled_at
-            Shape (m,): when each became known, as in the first call, and none may be missing. None: after the
-            last row so far, so that the rows which follow know it.
+            Shape (m,): when each outcome became known, none missing: times of the kind of the rows' `times`,
+            or, if they have none, row numbers; forecasts of later rows know the outcome. None: with the last
+            row so far, so that only rows which follow know the outcomes.
 
         Returns
         -------
-        A result of the same class: the forecasts, as they were, and the report with these outcomes, as of one
-        call with all of them. The forecasts are a numpy array then. Without outcomes it is this object.
+        A result of the same class, with the same forecasts, as a numpy array. Report, certificate and
+        guarantee are those of one call with all these outcomes. With m = 0 it is this object itself.
 
         Raises
         ------
         ValueError
-            For an id of no row, an outcome that cannot be or has come already, a row that was given up, and a
-            time before a forecast that was made without the outcome. Also if this version or machine would
-            have given other forecasts of the rows so far.
+            For an id of no row, an outcome that is none or has come already, a row that was given up, and a
+            time that would have let an earlier forecast know the outcome, which was made without it. Also if
+            this version or machine would have given other forecasts of the rows so far.
         """
         if is_empty(ids) and is_empty(outcomes):
             return self
         rows = self._rows.places(ids)
         told, gaps = missing_of(outcomes)
         if gaps is not None:
-            raise ValueError(f"outcomes must have come, got none at row {int(gaps.argmax())}: leave it out")
+            raise ValueError(
+                f"outcomes must have come, got none at place {int(gaps.argmax())}: leave it and its id out"
+            )
         check_same_length(rows, told, "ids and outcomes")
         return self._continued(self._rows.told(rows, self._numbers_of(told), settled_at))
 
     def save(self, path: str | Path) -> None:
-        """Write all rows and forecasts to the file `path`, from which `load` goes on.
+        """Write this result, with all its rows, to the file `path`, from which `load` makes it again.
 
-        The file has plain arrays and a checksum. It appears when it is complete, and replaces an old one of
-        that name.
+        The file is binary, with plain arrays and a checksum, whatever its extension. It appears when it is
+        complete, and replaces a file of that name. Its folder must exist.
 
         Raises
         ------
         ValueError
-            For keys of groups, or names, that are neither texts nor numbers.
+            If keys of groups, or names of columns, are neither texts nor numbers.
         OSError
             If the file cannot be written.
         """
@@ -98,12 +104,16 @@ class Growing(Proven):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The result in the file `path`, which `save` wrote. The forecasts are a numpy array then.
+        """The result that `save` of this class wrote to the file `path`.
+
+        It has the same rows, forecasts and report, and goes on by `observe` and `extend`. Its forecasts are a
+        numpy array, whatever they were.
 
         Raises
         ------
         ValueError
-            If the file is not one that `save` wrote, has another format, or is damaged.
+            If the file was not written by `save` of this class, is damaged, or has the format of another
+            version that this one does not read.
         OSError
             If the file cannot be read.
         """

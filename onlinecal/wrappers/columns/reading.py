@@ -86,8 +86,9 @@ def read_stream(probabilities: Any, outcomes: Any, expected: Classes | None = No
     """
     even = "a flat sequence, or a table with rows of equal length"
     array = as_array(probabilities, "probabilities", "a column or a table", even)
-    if array.ndim == 0:
-        raise ValueError(f"probabilities must be a column or a table, got {shown(probabilities)}")
+    if array.ndim not in (1, 2):
+        got = f"shape {array.shape}" if array.ndim else shown(probabilities)
+        raise ValueError(f"probabilities must be a column, (T,), or a table, (T, k), got {got}")
     outcomes, missing = missing_of([None] * len(array) if outcomes is None else outcomes)
     is_column = array.ndim != 2
     if expected is not None and expected.is_column != is_column:
@@ -121,10 +122,10 @@ def _classes(probabilities: Any, k: int, expected: Classes | None) -> Classes:
             )
         return expected
     if k < 2:
-        flat = "a flat column of those of outcome 1" + (f", df[{names[0]!r}]," if names else "")
+        flat = "the column of outcome 1 alone" + (f", as df[{names[0]!r}]" if names else ", of shape (T,)")
         raise ValueError(
-            f"probabilities must have a column for each class, at least 2, got {k}: for two classes {flat} "
-            "will do"
+            f"probabilities must have a column for each class, at least 2, got {k}: for two classes give "
+            f"{flat}"
         )
     if names is None:
         return Classes(range(k))

@@ -42,14 +42,17 @@ class ProvenReport(Shown):
     def decision_certificate(self, width: float, *, normalize: bool = False) -> float:
         """How far promised and realised costs of acting on a threshold can be apart, a sum over settled rows.
 
-        The threshold may be any; it is jittered uniformly by up to `width`/2 either way. With normalize=True
-        the answer is an average over rows. Raises ValueError unless 0 < width <= 1, and for a table of class
-        probabilities. docs/theory.md, Theorem 4c.
+        The threshold may be any. Somebody acts where a forecast is at least the threshold plus U, with U
+        uniform from -width/2 to width/2. Acting in vain costs the threshold, not acting where it would have
+        helped costs 1 minus the threshold. The mean costs over U that the forecasts promise, and those that
+        the outcomes bring, differ by at most (1 + 1/width) times the certificate, which is returned. With
+        normalize=True it is divided by the number of settled rows. Raises ValueError unless 0 < width <= 1,
+        and for a table of class probabilities. docs/theory.md, Theorem 4c.
         """
         if self.norm != OF_ONE:
             raise ValueError(
-                f"decision_certificate needs a column of probabilities, but this certificate is {self.norm}: "
-                "recalibrate the column of the class that decisions are about"
+                f"decision_certificate needs a column of probabilities, got a table, whose certificate is "
+                f"{self.norm}: recalibrate the column of the class that decisions are about"
             )
         return decision_bound(self.certificate / (max(self.n_rounds, 1) if normalize else 1), width)
 
@@ -96,45 +99,53 @@ class Proven(Shown):
     def decision_certificate(self, width: float, *, normalize: bool = False) -> float:
         """How far promised and realised costs of acting on a threshold can be apart, a sum over settled rows.
 
-        The threshold may be any; it is jittered uniformly by up to `width`/2 either way. With normalize=True
-        the answer is an average over rows, as the costs of `threshold_costs` are. Raises ValueError unless
-        0 < width <= 1, and for a table of class probabilities. docs/theory.md, Theorem 4c.
+        The threshold may be any. Somebody acts where a forecast is at least the threshold plus U, with U
+        uniform from -width/2 to width/2. Acting in vain costs the threshold, not acting where it would have
+        helped costs 1 minus the threshold. The mean costs over U that the forecasts promise, and those that
+        the outcomes bring, differ by at most (1 + 1/width) times the certificate, which is returned. With
+        normalize=True it is divided by the number of settled rows. Raises ValueError unless 0 < width <= 1,
+        and for a table of class probabilities. docs/theory.md, Theorem 4c.
         """
         return self._report.decision_certificate(width, normalize=normalize)
 
 
 @dataclass(frozen=True)
 class StreamReport(ProvenReport):
-    """What columns of forecasts were worth before and after, and what is proven of it.
+    """What probabilities were worth before and after `recalibrate_stream`, and what is proven of them.
 
     Attributes
     ----------
     n_rounds
-        How many rows are settled: all scores and bounds are of these.
+        How many rows are settled, that is have an outcome that counts: all scores and bounds are of these.
     n_open
         How many rows are not settled: no outcome has come, or they are not `due` yet.
     n_absent
-        How many are settled by `absent`, since no outcome had come by the time they were due.
+        How many rows are settled with the outcome `absent`, since none had come by the time they were due.
     n_expired
         Of how many of these an outcome came later, which does not count.
     brier_in, brier_out, brier_constant
-        Average of (p - y)^2 of the given and of the recalibrated probabilities, and of the best constant in
-        hindsight; of a table it is a sum over its classes.
+        Average over settled rows of (p - y)^2, of the given probabilities, of the recalibrated ones, and of
+        the constant that is best in hindsight; of a table a row's score is the sum over its classes. NaN
+        without settled rows, as all scores.
     log_loss_in, log_loss_out, log_loss_constant
-        The same for -log of what was given to the outcome; probabilities are kept 1e-15 away from 0.
+        The same for -log(p), p the probability of the outcome that came, at least 1e-15.
     certificate, guarantee
-        Proven upper bounds on the distance to calibration of the recalibrated probabilities, sums over rows:
-        from what happened, and what that cannot exceed, whatever the outcomes.
+        Proven upper bounds on the distance to calibration of the recalibrated probabilities, sums over
+        settled rows. The certificate follows from what happened; the guarantee is what the certificate could
+        not exceed, whatever the outcomes.
     norm
-        What that distance is of: "of the probability of outcome 1", or what the strategy bounds of a table.
+        In words, what that distance is of: "of the probability of outcome 1", or of a table what its strategy
+        calibrates, as "a sum over the classes, each one against the rest".
     remarks
-        What looks wrong, a sentence each. The recalibrated ones are worse than the given ones, by more than
-        steering may cost (docs/theory.md, Theorem 17c), or than the constant; nothing could be learnt, since
-        no outcome was known before the last forecast; all outcomes are the same; `prior` is far off.
+        What looks wrong, a sentence each; empty if nothing does. The recalibrated probabilities are worse
+        than the given ones, by more than learning may cost (docs/theory.md, Theorem 17c), or than the
+        constant; nothing could be learnt, since no outcome was known before the last forecast; all outcomes
+        that came are the same, and many rows have none; `prior` is far off.
     groups
-        The report of each group by its key, in the order in which they come; empty without groups.
+        The StreamReport of each group's rows by the group's key, in the order in which the keys first come;
+        empty without groups.
     brier_corrected, log_loss_corrected
-        The same of the given probabilities as `prior` corrects them; None without it.
+        The same scores of the given probabilities after `prior` has put them right; None without `prior`.
     """
 
     n_rounds: int

@@ -44,9 +44,9 @@ def read_ids(ids: Any, length: int) -> dict[Hashable, int]:
     if not (kinds <= {int} or kinds <= {str}):
         kind = type(values[0])
         row = next(row for row, each in enumerate(values) if type(each) is not kind or kind not in (int, str))
+        advice = "name every row" if values[row] is None else "give str(...) of each"
         raise ValueError(
-            f"ids must be all whole numbers, or all texts, got {shown(values[row])} at row {row}: give "
-            "str(...) of each"
+            f"ids must be all whole numbers, or all texts, got {shown(values[row])} at row {row}: {advice}"
         )
     rows = {id: row for row, id in enumerate(values)}
     if len(rows) < length:
@@ -124,7 +124,7 @@ class Rows:
             else:
                 row, known = self.ids.get(id), "those of rows that were forecast"
             if row is None:
-                raise ValueError(f"ids must be {known}, got {shown(id)} at row {place}")
+                raise ValueError(f"ids must be {known}, got {shown(id)} at place {place}")
             found.append(row)
         rows = np.array(found, np.int64)
         again = np.flatnonzero(np.bincount(rows, minlength=1) > 1)
@@ -141,10 +141,10 @@ class Rows:
         gaps, waits = self.gaps.copy(), self.settling.waits
         for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
             if not gaps[row]:
-                same = "the same" if number == self.numbers[row] else "another one"
+                which = "this" if number == self.numbers[row] else "another"
                 raise ValueError(
-                    f"outcomes must be of rows that have none, but {self.named(row)} has {same} "
-                    "already: leave it out"
+                    f"outcomes must be of rows that have none, but {self.named(row)} has {which} outcome "
+                    "already: leave the row out"
                 )
             if not waits[row]:
                 raise ValueError(
@@ -182,8 +182,9 @@ class Rows:
             later, came = int(known[row]), self.moments.came_or_made(self.gaps)
             raise ValueError(
                 "settled_at must not be before forecasts that were made without the outcome, got "
-                f"{came.shown(row)} for {self.named(row)}, before the forecast of {self.named(later)} at "
-                f"{self.made.shown(later)}: give the time at which it was told, or begin a new column"
+                f"{came.shown(row)} for {self.named(row)}, while the forecast of {self.named(later)}, at "
+                f"{self.made.shown(later)}, did not know it: give the time at which it was told, or begin a "
+                "new column"
             )
 
     def followed_by(self, new: Rows) -> Rows:
@@ -203,7 +204,8 @@ class Rows:
                 raise ValueError("due must have a time for each of these rows, as in earlier rows")
             due = joined(due, theirs.due)
         elif theirs.due is not None:
-            raise ValueError("due must be left out for these rows: the span of earlier rows holds on")
+            why = "as in earlier rows" if due is None else f"the span of earlier rows, {due!r}, holds on"
+            raise ValueError(f"due must be left out for these rows: {why}")
         made = None if ours.made is None or theirs.made is None else joined(ours.made, theirs.made)
         missing = np.concatenate([self.gaps, new.gaps])
         whole = replace(
@@ -248,7 +250,7 @@ class Rows:
         if len(whole) < len(self) + len(new):
             id = next(id for id in new if id in self.ids)
             raise ValueError(
-                f"ids must be of new rows, got {shown(id)} at row {new[id]}, which is row {self.ids[id]} "
-                "already: observe(...) tells the outcome of an earlier row"
+                f"ids must be of new rows, got {shown(id)} at row {new[id]} of these, the id of row "
+                f"{self.ids[id]} of earlier rows: observe(...) tells the outcome of an earlier row"
             )
         return whole

@@ -55,7 +55,7 @@ def check_settings(
     """ValueError unless the settings go together; the labels that are known beforehand."""
     declared = () if classes is None else check_labels(classes, "classes")
     if len(declared) == 1:
-        raise ValueError(f"classes must hold at least 2 class labels, got {declared!r}")
+        raise ValueError(f"classes must hold at least 2 class labels, got one: {declared[0]!r}")
     check_choice(strategy, STRATEGIES, "strategy")
     check_count(n_buckets, "n_buckets")
     if horizon is not None:
@@ -66,8 +66,8 @@ def check_settings(
         check_count(window, "window", most=MOST_WINDOW)
         if strategy == Simplex.name and not declared:
             raise ValueError(
-                f"window={window} with strategy 'simplex' needs classes=[...] with all labels: where labels "
-                "are discovered, it keeps no windows"
+                f"window={window} with strategy 'simplex' needs classes=[...] with all labels, got None: "
+                "where labels are discovered, it keeps no windows"
             )
     return declared
 
