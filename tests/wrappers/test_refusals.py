@@ -57,7 +57,7 @@ BAD_SETTINGS = {
         ({"most_waiting": 0}, "most_waiting must be a whole number of at least 1, got 0"),
         ({"strategy": "simplex", "window": 10}, "simplex"),
         *(({"window": window}, "window") for window in (0, 1.5, "10")),
-        *(({"classes": classes}, "classes must") for classes in (["a"], ["a", "a"], "ab", [None, 1])),
+        *(({"classes": classes}, "classes .*must") for classes in (["a"], ["a", "a"], "ab", [None, 1])),
         ({"expire_as": False}, "expire_as=False needs expire_after"),
         ({"moment": "day"}, "moment='day' needs expire_after"),
         (
@@ -91,7 +91,7 @@ BAD_SETTINGS = {
         ({"first_fit": 0}, "first_fit must be a whole number of at least 10, got 0"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"seed": "one"}, "seed must be a whole number of at least 0, got 'one'"),
-        *(({"classes": classes}, "classes must") for classes in (["a", "a"], "ab", [None, 1], [[1]], 5)),
+        *(({"classes": classes}, "classes .*must") for classes in (["a", "a"], "ab", [None, 1], [[1]], 5)),
     ],
     LpCalibratedClassifier: [
         ({"epsilon": 2}, "epsilon must be a number between 0 and 1, got 2"),
