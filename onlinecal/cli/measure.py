@@ -28,7 +28,6 @@ from onlinecal.cli.verbs import (
     GroupColumnNames,
     Out,
     Positive,
-    Together,
     check_different,
     check_folder,
     warn,
@@ -229,8 +228,8 @@ def measure(
         str,
         Option(
             metavar="NUMBER|exact",
-            help="Effort for the distance: 1 takes up to three seconds; exact takes as long as it needs, "
-            "seconds or hours.",
+            help="Effort for the distance to calibration: 1 takes up to three seconds, more narrows the "
+            "bracket; exact takes as long as it needs, seconds or hours.",
         ),
     ] = "1",
     n_bins: Annotated[
@@ -239,7 +238,8 @@ def measure(
             "--bins",
             min=1,
             max=1_000_000,
-            help=f"Bins of the ECE in bins. Default: {USUAL_BINS}; with --as the package's.",
+            help="How many equal bins the ECE in bins has, and how finely --group tells forecasts apart. "
+            f"Default: {USUAL_BINS}; for the figures of --as each package's own number.",
         ),
     ] = None,
     packages: Annotated[
@@ -247,18 +247,24 @@ def measure(
         Option(
             "--as",
             metavar="PACKAGE",
-            help="Show this package's figures as well, such as those of torchmetrics or scikit-learn; "
-            "docs/in-their-numbers.md has them all. May be given several times.",
+            help="Show the figures that this package would give as well, such as torchmetrics or "
+            "scikit-learn; docs/in-their-numbers.md has them all. May be repeated.",
         ),
     ] = None,
     group: GroupColumnNames = None,
-    together: Together = None,
+    together: Annotated[
+        str | None,
+        Option(
+            help="A column, such as the match or the patient: rows with the same value in it share an "
+            'outcome or depend on each other, so for "if calibrated" one draw decides all their outcomes.'
+        ),
+    ] = None,
     draws: Annotated[
         int | None,
         Option(
             min=0,
-            help="Draws for what chance would score, also of the distances (slow); 0: leave it out. Default: "
-            "up to 199, fewer for long files, and not of the distances.",
+            help='How often outcomes are drawn for "if calibrated", also for the distances, which is '
+            "slow; 0: leave it out. Default: up to 199 times, less for long files, not for the distances.",
         ),
     ] = None,
     positive: Positive = None,
@@ -270,14 +276,15 @@ def measure(
     """Measure how far from calibrated recorded forecasts are.
 
     Errors are averages over rounds, then in brackets sums; "a … b" is a proven bracket, "=" exact. "if
-    calibrated": what perfectly calibrated forecasts like these would score, and how often as much (p-value).
+    calibrated" is what these forecasts would score on average if they were perfectly calibrated, and
+    "p-value" how often they would then score at least as much as here.
 
-    Columns with usual names (forecast, p, ...; outcome, won, ...) are found. docs/measures.md says how to
-    read each number. Exit code 1 if the measures contradict each other.
+    Columns that are not named are found by usual names (forecast, p, ...; outcome, won, ...).
+    docs/measures.md says how to read each number. Exit code 1 if the measures contradict each other.
 
-    It judges forecasts as they stand. To make them better, [bold]onlinecal recalibrate[/bold] fits a map on
-    some rows of a table, and [bold]onlinecal evaluate[/bold] goes through a stream, each label learnt after
-    its forecast; [bold]onlinecal combine[/bold] makes one column of several models'.
+    This command judges forecasts as they stand. To make them better, [bold]onlinecal recalibrate[/bold] fits
+    a map on some rows of a table, and [bold]onlinecal evaluate[/bold] goes through a stream, each label
+    learnt after its forecast; [bold]onlinecal combine[/bold] makes one column of several models'.
 
     Examples:
 
@@ -293,7 +300,8 @@ def measure(
     """
     first, outcome = event_columns(file, forecast[0] if forecast else None, outcome)
     forecast = forecast or [first]
-    effort, n_bins = _effort(budget), USUAL_BINS if n_bins is None else n_bins
+    effort, asked_bins = _effort(budget), n_bins
+    n_bins = USUAL_BINS if n_bins is None else n_bins
     if packages:
         from onlinecal.measures.conventions import convention_of
 
@@ -313,7 +321,7 @@ def measure(
         reports = group_reports(rounds, group, n_bins)
     columns = _measure(rounds, effort, n_bins, draws, together)
     if packages:
-        columns = _with_packages(rounds, columns, packages, n_bins, outcome)
+        columns = _with_packages(rounds, columns, packages, asked_bins, outcome)
     remarks = _remarks(rounds, columns, outcome, together)
     warn(remarks)
     pictures = [] if out is None else list(map(str, write(rounds, columns, out)))
@@ -343,7 +351,7 @@ def _with_packages(
     n_bins: int | None,
     outcome: str,
 ) -> list[MeasuredColumn]:
-    """The same columns with what these packages say of them."""
+    """The same columns with what these packages say of them, in as many bins, None: in their own number."""
     from onlinecal.measures.summary import package_figures
 
     if rounds.outcomes.dtype.kind == "f":
@@ -365,7 +373,7 @@ def _effort(budget: str) -> float:
     except ValueError:
         effort = math.nan
     if not effort > 0 or (budget != "exact" and math.isinf(effort)):
-        raise ValueError(f"--budget must be a positive number or exact, got {budget!r}")
+        raise ValueError(f"--budget must be a positive number, or the word exact, got {budget!r}")
     return effort
 
 

@@ -116,6 +116,10 @@ def test_what_packages_give_stands_below_and_in_the_record(tmp_path):
     assert scikit["log_loss"] == pytest.approx(sklearn.metrics.log_loss(y, p))
     ten = measures.expected_calibration_error(p, y, n_bins=10, convention="torchmetrics")
     assert f"torchmetrics 1.9.0: ECE, bins=10 {ten:.6f}" in " ".join(run(*asked, "--bins", 10).stdout.split())
+    # netcal takes ten bins by itself
+    (netcal,) = record(*asked[:4], "--as", "netcal")["columns"][0]["as"]
+    ten = measures.expected_calibration_error(p, y, n_bins=10, convention="netcal")
+    assert (netcal["n_bins"], netcal["ece_bins"]) == (10, ten)
     unknown = refused("measure", path, "--as", "torchmetric")
     assert "--as must be the name of a package" in unknown
     assert "did you mean 'torchmetrics'? Known are: calzone-tool" in unknown
