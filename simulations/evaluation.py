@@ -111,7 +111,10 @@ def source_of(name: str, rounds: int | None, seed: int, columns: FileColumns, re
     if is_file(Path(name)):
         return from_file(Path(name), columns, rounds, reading)
     if reading != Reading() or any(columns):
-        raise ValueError(f"options for columns need a file, got {name}, which is not one")
+        raise ValueError(
+            f"--forecast, --outcome and other options about columns need a file, and {name} is none: leave "
+            "them out"
+        )
     return hard(name, rounds or MADE_UP_ROUNDS, seed) if name in HARD_STREAMS else from_river(name, rounds)
 
 

@@ -127,7 +127,8 @@ def mixture_phase(values: Mapping[str, Any], horizon: int | None, build: Build) 
         phases = build(values[place], horizon)
         if len(phases) > 1:
             raise ValueError(
-                f"mixture: {place} must be played in one phase, but {values[place]} has {len(phases)}"
+                f"mixture: {place} must be played in one phase, but {values[place]} has {len(phases)}: name "
+                "another adversary"
             )
         parts.append(phases[0])
     first, second = parts

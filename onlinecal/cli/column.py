@@ -60,11 +60,12 @@ def column(
 ) -> None:
     """Recalibrate a column of forecasts row by row, each by what was known before it, with a proof.
 
-    Columns with usual names (forecast, p, ...; outcome, won, ...) are found. Scores are averages over rows.
+    Columns that are not named are found by usual names (forecast, p, ...; outcome, won, ...). Scores are
+    averages over rows. With --out the file's rows and the new column, recalibrated, go to column.parquet.
 
-    With --state the column goes on where it ended, as in a job that runs every night. FILE then has new rows,
-    outcomes of earlier ones, or both; --id says which row is which. Outcomes may be missing until they come.
-    Earlier rows stay as they were: docs/every-night.md.
+    With --state the column goes on where an earlier call ended, as in a job that runs every night. FILE then
+    has new rows, outcomes of earlier ones, or both; --id says which row is which. Outcomes may be missing
+    until they come. Earlier forecasts stay as they were: docs/every-night.md.
 
     Several models of one event are for [bold]onlinecal combine[/bold]; to compare with other recalibrations,
     [bold]onlinecal evaluate[/bold].

@@ -63,15 +63,17 @@ def combine(
 ) -> None:
     """Combine several models' forecasts of one event to one calibrated column, never far behind the best.
 
-    Each row is forecast by what was known before it. Forecasts may be missing in some rows. Brier scores are
-    averages over the rows in which a model spoke: of the model, of the model recalibrated alone, of all.
+    Each row is forecast by what was known before it. Forecasts may be missing in some rows. Each model has
+    three Brier scores, averages over the rows in which it has a forecast: of the model, of the model
+    recalibrated alone, and of the combined column.
 
-    A column of outcomes with a usual name (outcome, won, ...) is found. docs/combine.md says how to read the
-    rest. One model's forecasts on a stream are for [bold]onlinecal column[/bold].
+    Name two columns of forecasts or more. A column of outcomes with a usual name (outcome, won, ...) is
+    found. docs/combine.md says how to read the rest. One model's forecasts are for [bold]onlinecal
+    column[/bold]. With --out the file's rows, the new column combined and the weights go to combined.parquet.
 
-    With --state the column goes on where it ended, as in a job that runs every night. FILE then has new rows,
-    outcomes of earlier ones, or both; --id says which row is which. Outcomes may be missing until they come.
-    Earlier rows stay as they were: docs/every-night.md.
+    With --state the column goes on where an earlier call ended, as in a job that runs every night. FILE then
+    has new rows, outcomes of earlier ones, or both; --id says which row is which. Outcomes may be missing
+    until they come. Earlier forecasts stay as they were: docs/every-night.md.
 
     Examples:
 
@@ -89,7 +91,7 @@ def combine(
     check_state(state, id_, together)
     if forecast is None or len(forecast) < 2:
         alone = "" if forecast is None else f", got {forecast[0]!r} alone"
-        raise ValueError(f"--forecast must be given for at least 2 models{alone}")
+        raise ValueError(f"--forecast must be given at least twice, once for each model{alone}")
     check_different(forecast, "--forecast")
     outcome = event_columns(file, forecast[0], outcome)[1]
     check_folder(out, WRITTEN_TABLES, file)

@@ -23,10 +23,17 @@ if TYPE_CHECKING:
 
 State = Annotated[
     Path | None,
-    Option(help="A file that keeps the column: read if it is there, and written at the end."),
+    Option(
+        help="A file that keeps the column from call to call: read if it is there, and written at the end."
+    ),
 ]
 StateId = Annotated[
-    str | None, Option("--id", help="With --state: a column with the name or whole number of each row.")
+    str | None,
+    Option(
+        "--id",
+        help="With --state, and needed there: a column with a name or whole number for each row, under which "
+        "later files give its outcome.",
+    ),
 ]
 G = TypeVar("G", bound="Growing")
 
@@ -34,9 +41,16 @@ G = TypeVar("G", bound="Growing")
 def check_state(state: Path | None, id_: str | None, together: str | None) -> None:
     """ValueError for options that do not go with the state, or not without."""
     if (state is None) != (id_ is None):
-        raise ValueError("--state and --id belong together: --id names a column that says which row is which")
+        missing, other = ("--id", "--state") if id_ is None else ("--state", "--id")
+        raise ValueError(
+            f"{other} needs {missing}: --state is the file that keeps the column, --id the column that says "
+            "which row is which"
+        )
     if state is not None and together is not None:
-        raise ValueError("--together does not go with --state: name the column of times with --settled-at")
+        raise ValueError(
+            "--together does not go with --state: leave it out, and name with --settled-at a column that "
+            "says when each outcome became known"
+        )
     if state is not None and state.is_dir():
         raise ValueError(f"--state must be a file, but {state} is a folder")
 
@@ -70,7 +84,7 @@ def read_night(rounds: Rounds, id_: str | None, sort: str | None, settled_at: st
         if sort is None or sort.startswith(LETTERS):
             raise ValueError(
                 "--settled-at with --state needs --sort, a column with the times of the forecasts"
-                f"{'' if sort is None else f', got {sort!r}'}: row numbers would begin anew in each file"
+                f"{'' if sort is None else f', got {sort!r}'}: numbers of rows begin anew in each file"
             )
         times, settled = rounds.frame[sort], rounds.frame[settled_at]
     return Night(rounds.frame[id_].to_list(), rounds.outcomes.astype(float), times, settled)
@@ -88,7 +102,11 @@ def gone_on(state: Path, kind: type[G], begin: Callable[..., G], night: Night, s
         return begin(said, night.outcomes, missing="later", **everything)
     result = kind.load(state)
     if isinstance(said, dict) and [*said] != result.names:  # type: ignore[attr-defined]
-        raise ValueError(f"--forecast must name {result.names}, in this order, as before, got {[*said]}")  # type: ignore[attr-defined]
+        names = result.names  # type: ignore[attr-defined]
+        raise ValueError(
+            f"--forecast must name the models {names} of {state}, in this order, got {[*said]}; for other "
+            "models begin another file of state"
+        )
     columns = np.column_stack([*said.values()]) if isinstance(said, dict) else said
     told, new = result._told_by(night.ids, columns, night.outcomes)
     settled = None if night.settled_at is None else night.settled_at[told]

@@ -19,10 +19,8 @@ from onlinecal.cli.verbs import (
     FILES,
     AsJson,
     GroupColumnNames,
-    Out,
     OutcomeColumn,
     Seed,
-    Together,
     check_folder,
     warn,
 )
@@ -34,67 +32,103 @@ WRITTEN_TABLES = "recalibrated.parquet", "report.csv", *(f"{name}.csv" for name 
 def recalibrate(
     file: Annotated[Path, Argument(help=f"The probabilities and what came: {FILES}")],
     method: Annotated[
-        str, Option(help="lp, decision, groups or boost alone; choose compares all that apply.")
+        str,
+        Option(help="The one method to fit, lp, decision, groups or boost; choose: compare all that apply."),
     ] = CHOOSE,
     set_: Annotated[
         list[str] | None,
         Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A setting of the method, as LpRecalibrator, DecisionRecalibrator, GroupRecalibrator and "
-            "BoostedRecalibrator take them: p=1.5, n_actions=3, alpha=0.01; repeatable.",
+            help="With --method: an argument of its class (LpRecalibrator, DecisionRecalibrator, "
+            "GroupRecalibrator or BoostedRecalibrator), such as p=1.5, n_actions=3 or alpha=0.01. May be "
+            "repeated.",
         ),
     ] = None,
     choose: Annotated[
         str | None,
-        Option(metavar="NAME", help="The method to take from the comparison. Default: the recommended one."),
+        Option(
+            metavar="NAME",
+            help="Without --method: which method of the table recalibrates the rows that are written. "
+            "Default: the recommended one.",
+        ),
     ] = None,
     probabilities: Annotated[
-        str | None, Option(help="Columns a,b,c or a pattern p_*; an array of NPZ. Default: p_*.")
+        str | None,
+        Option(
+            help="The columns of class probabilities, a,b,c or a pattern p_*; of an NPZ file the name of an "
+            "array. Default: p_*."
+        ),
     ] = None,
-    label: Annotated[str | None, Option(help="The column (array) of labels.")] = None,
+    label: Annotated[
+        str | None, Option(help="The column of labels, the classes that came true; of an NPZ file an array.")
+    ] = None,
     losses: Annotated[
         Path | None,
-        Option(help="Of decision: a CSV loss table, a line per action, a column per class."),
+        Option(
+            help="With --method decision: a CSV file of losses, a line for each action and a column for each "
+            "class."
+        ),
     ] = None,
     forecast: Annotated[
-        str | None, Option(help="The column of forecasts of one event; boost can do without.")
+        str | None,
+        Option(help="The column of forecasts of one event; --method boost can do without."),
     ] = None,
     outcome: OutcomeColumn = None,
     group: GroupColumnNames = None,
     features: Annotated[
-        str | None, Option(help="Of boost: columns a,b,c. Default: all other columns of numbers.")
+        str | None,
+        Option(
+            help="The columns of features for boost, a,b,c. Default: all columns of numbers but forecast and "
+            "outcome."
+        ),
     ] = None,
     split: Annotated[
         str | None,
         Option(
             metavar="SHARE|time|COL",
-            help="Which rows are tested: a random share, 0.5 by default; time or time:0.3, the last rows; or "
-            "a column COL that holds test for these rows, and fit (or train) for the others.",
+            help="Which rows are tested: a random share of them, 0.5 by default; time, the last half of the "
+            "file, or time:0.3, the last 0.3 of it; or those for which the column COL holds test; it holds "
+            "fit (or train) for the others.",
         ),
     ] = None,
-    together: Together = None,
+    together: Annotated[
+        str | None,
+        Option(
+            help="A column, such as the match, the day or the patient: rows with the same value in it are "
+            "all fitted or all tested, and intervals draw them as one."
+        ),
+    ] = None,
     seed: Seed = 0,
     apply: Annotated[
-        Path | None, Option(help="Fit on all of FILE, and recalibrate this one; labels may be missing.")
+        Path | None,
+        Option(
+            help="A second file, to be recalibrated by a fit to all rows of FILE; its labels may be missing."
+        ),
     ] = None,
-    out: Out = None,
+    out: Annotated[
+        Path | None,
+        Option(
+            help="Folder to write tables and pictures into, made if need be. Default: results/recalibrate "
+            "with --apply, else none are written."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Recalibrate a table of probabilities; say what it gained on rows that were not fitted.
 
-    FILE has class probabilities and labels, or forecasts of one event and outcomes. Columns with usual names
-    (p_*, label; forecast, outcome) are found. All methods that apply are compared, and the table says which
-    to take: each half of the rows is fitted and the other tested, in turn. Intervals are of 95 %, by drawing
-    the tested rows anew, those that belong together as one. Of methods that cannot be told apart the simplest
-    is taken. All errors are averages over rows.
+    FILE has class probabilities and labels, or forecasts of one event and outcomes. Columns that are not
+    named are found by usual names (p_*, label; forecast, outcome). All methods that apply are compared, and
+    the table says which to take: half of the rows are fitted and the others tested, and then the other way
+    round. Intervals hold 95 %, by drawing the tested rows anew. Of methods that cannot be told apart the
+    simplest is recommended. All errors are averages over rows.
 
-    One method alone is named with --method. lp: class probabilities, level set by level set, until the L_p
-    error is small. decision: until decision makers who trust them see the losses that they expect. groups:
-    forecasts of one event, until they are right in every one of overlapping groups. boost: from features,
-    until no tree finds a group in which they are wrong. A method's defaults are those of its class.
+    --method fits one method alone. lp corrects class probabilities, each set of rows with similar ones
+    together, until the L_p error is small. decision corrects them until decision makers who trust them see
+    the losses that they expect. groups corrects forecasts of one event until they are right in each of
+    overlapping groups. boost corrects them by features, until no tree finds a group in which they are wrong.
 
-    It fits a map once, on some rows, and tests it on others. Forecasts of a stream that are to be
+    This command fits a map once, on some rows, and tests it on others. Forecasts of a stream that are to be
     recalibrated live are for [bold]onlinecal evaluate[/bold]; [bold]onlinecal measure[/bold] judges forecasts
     as they stand.
 
@@ -113,7 +147,8 @@ def recalibrate(
     from onlinecal.threads import one_thread
 
     if method not in (*METHOD_NAMES, CHOOSE):
-        raise ValueError(f"unknown method {method!r}{did_you_mean(method, METHOD_NAMES)}")
+        known = (*METHOD_NAMES, CHOOSE)
+        raise ValueError(f"--method: there is no method {method!r}{did_you_mean(method, known)}")
     asked = Request(
         file,
         apply,

@@ -225,56 +225,80 @@ FILES = (
     "games that come with the package."
 )
 
-AsJson = Annotated[bool, Option("--json", help="Machine-readable output.")]
-Out = Annotated[Path | None, Option(help="Folder to write tables and pictures into.")]
-Seed = Annotated[int, Option(min=0, help="Seed of everything that is drawn.")]
+AsJson = Annotated[bool, Option("--json", help="Write the results to stdout as JSON, not as text.")]
+Out = Annotated[
+    Path | None,
+    Option(help="Folder to write tables and pictures into, made if need be. Default: none are written."),
+]
+Seed = Annotated[int, Option(min=0, help="Seed of everything that is drawn at random.")]
 
 ForecastFile = Annotated[Path, Argument(help=f"The forecasts: {FILES}")]
 Forecasts = Annotated[
-    list[str] | None, Option(help="A column of forecasts, one for each model; may be repeated.")
+    list[str] | None,
+    Option(help="A column of forecasts; for several models repeat the option, once for each."),
 ]
 Forecast = Annotated[str | None, Option(help="The column of forecasts.")]
 OutcomeColumn = Annotated[str | None, Option(help="The column of outcomes, 0/1.")]
 GroupColumnNames = Annotated[
     list[str] | None,
-    Option(help="A column whose values are groups, also with those of another; may be repeated."),
+    Option(
+        help="A column whose values, or ranges of many numbers, are groups of rows. With several such "
+        "columns each pair of their values is a group, too. May be repeated."
+    ),
 ]
 Sort = Annotated[
-    str | None, Option(help="A column to order the rows by: their time. letters:COL sorts texts.")
+    str | None,
+    Option(
+        help="A column of times, or numbers, by which the rows are put in order, the smallest first; "
+        "letters:COL orders them by texts. Default: the order of the file."
+    ),
 ]
 SettledAt = Annotated[
     str | None,
     Option(
-        help="The column that says when each outcome became known, in the units of --sort. Without --sort: "
-        "in row numbers, from 0."
+        help="The column that says when each outcome became known: a time like those of --sort, or, without "
+        "--sort, the number of a row, from 0. Only rows after that know the outcome. Default: each outcome "
+        "is known to the next row."
     ),
 ]
 Together = Annotated[
     str | None,
     Option(
-        help="A column; rows with one value in it belong together, as those of one match, day or patient."
+        help="A column, such as the match or the day: the outcomes of rows with the same value in it become "
+        "known together, after the last of these rows."
     ),
 ]
-Positive = Annotated[str | None, Option(help="The value of the outcome that counts as 1, others as 0.")]
+Positive = Annotated[
+    str | None,
+    Option(
+        help="The value of the outcome that counts as 1; all others count as 0. Without it outcomes are 0/1, "
+        "true/false or yes/no."
+    ),
+]
 ForecastScale = Annotated[
     Literal["probability", "percent", "logits"],
-    Option(help="How forecasts are written; logits are log odds. 63% is read in any case."),
+    Option(help="How forecasts are written; logits are log odds. Texts such as 63% are read in any case."),
 ]
 DropInvalid = Annotated[
-    bool, Option("--drop-invalid", help="Leave out rows with bad values, and count them.")
+    bool,
+    Option(
+        "--drop-invalid",
+        help="Leave out rows with bad values, and say how many. Without it the first such value is an error.",
+    ),
 ]
 
-LedgerFile = Annotated[Path, Option(help="The ledger, which may be in use, or an archive.")]
+LedgerFile = Annotated[Path, Option(help="The ledger, which an engine may be using, or an archive of one.")]
 WrittenLedger = Annotated[Path, Option(help="The file that keeps every event; made if there is none.")]
 Config = Annotated[
-    Path | None, Option(help="TOML: which forecasters the keys get. Default: that of the ledger.")
+    Path | None,
+    Option(help="A TOML file that says which forecasters the keys get. Default: what the ledger began with."),
 ]
 Park = Annotated[
     int | None,
     Option(
         min=0,
-        help="For how many events an outcome that comes first waits for its query; 0: such outcomes are "
-        "rejected as unknown. Default: as in the configuration.",
+        help="An outcome that comes before its query waits for it until so many more events have come; 0: "
+        "it is rejected as unknown. Default: as in the configuration.",
     ),
 ]
 LogJson = Annotated[

@@ -11,7 +11,11 @@ from typing import Annotated
 
 from typer import Option
 
-Jobs = Annotated[int | None, Option(min=1, help="Processes; default: all cores.")]
+Jobs = Annotated[
+    int | None,
+    Option(min=1, help="How many processes work at a time. Default: as many as this machine has cores."),
+]
 Load = Annotated[
-    list[Path] | None, Option(help="A Python file that registers forecasters or adversaries; repeatable.")
+    list[Path] | None,
+    Option(help="A Python file that registers forecasters or adversaries of your own. May be repeated."),
 ]

@@ -19,7 +19,10 @@ from onlinecal.cli.verbs import (
     AsJson,
     DropInvalid,
     ForecastScale,
+    Out,
     Positive,
+    SettledAt,
+    Sort,
     Together,
     check_different,
     check_folder,
@@ -41,46 +44,45 @@ def evaluate(
     stream: Annotated[
         list[str],
         Argument(
-            help=f"Recorded forecasts: {FILES} Or by name: a dataset of river, like Phishing; or what is "
-            "made to break recalibrators, flip, fold, drift and threshold. May be several.",
+            help=f"A file of recorded forecasts: {FILES} Or a name: a dataset that comes with river, such as "
+            "Phishing, or flip, fold, drift or threshold, which are made up to break recalibrators. Several "
+            "may be given.",
         ),
     ],
     model: Annotated[
         list[str] | None,
         Option(
-            help="logistic (on standardised features), bayes or tree; may be repeated. Default: logistic."
+            help="The classifier for a dataset of river: logistic (on standardised features), bayes or tree. "
+            "May be repeated. Default: logistic."
         ),
     ] = None,
-    forecast: Annotated[str | None, Option(help="A file's column of forecasts.")] = None,
-    outcome: Annotated[str | None, Option(help="Its column of outcomes, 0/1.")] = None,
-    sort: Annotated[
-        str | None, Option(help="Its column to order the rounds by: their time. letters:COL sorts texts.")
-    ] = None,
-    settled_at: Annotated[
-        str | None,
-        Option(
-            help="Its column of when outcomes became known: times as in --sort, or else row numbers from 0."
-        ),
-    ] = None,
+    forecast: Annotated[str | None, Option(help="The file's column of forecasts.")] = None,
+    outcome: Annotated[str | None, Option(help="The file's column of outcomes, 0/1.")] = None,
+    sort: Sort = None,
+    settled_at: SettledAt = None,
     together: Together = None,
     positive: Positive = None,
     scale: ForecastScale = "probability",
     drop_invalid: DropInvalid = False,
     rounds: Annotated[
-        int | None, Option(min=1, help="Rounds to play. Default: all there are; 20000 of what is made up.")
+        int | None,
+        Option(min=1, help="How many rounds to play. Default: all there are, or 20000 of what is made up."),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of what is made up.")] = 0,
-    late: Annotated[int, Option(min=0, help="Each label comes so many rounds after its forecast.")] = 0,
-    out: Annotated[Path | None, Option(help="Folder to write table and pictures into.")] = None,
+    late: Annotated[
+        int,
+        Option(min=0, help="How many rounds later each label comes; 0: before the next forecast."),
+    ] = 0,
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare a classifier with its recalibrations: Platt scaling, bin means, and the calibrated one.
 
     Every round is forecast before its label is learnt. All errors are averages over rounds; "± base" is the
-    difference from the model alone. With more than two labels the event is that the top label is right. Exit
-    code 1 if a proven bound was broken.
+    difference from the model alone. With more than two labels what is forecast is whether the most probable
+    label is right. Exit code 1 if a proven bound was broken.
 
-    Columns of a file with usual names (forecast, p, ...; outcome, won, ...) are found.
+    Columns of a file that are not named are found by usual names (forecast, p, ...; outcome, won, ...).
 
     To judge a file's forecasts as they are, use [bold]onlinecal measure[/bold]; to fit a map on some of its
     rows and test it on others, [bold]onlinecal recalibrate[/bold].
@@ -104,7 +106,7 @@ def evaluate(
     columns = evaluation.FileColumns(forecast, outcome, sort, settled_at, together)
     if late and (settled_at is not None or together is not None):
         raise ValueError(
-            "--late excludes --settled-at and --together, which say when labels come: leave it out"
+            "--late excludes --settled-at and --together, which also say when labels come: leave --late out"
         )
     reading = Reading(positive, scale, drop_invalid)
     sources = [evaluation.source_of(name, rounds, seed, columns, reading) for name in stream]
@@ -160,8 +162,8 @@ def _model_names(chosen: list[str] | None, sources: list[Source]) -> list[str]:
     if all(source.recorded for source in sources):
         if chosen:
             raise ValueError(
-                "--model needs features, as a dataset of river has: leave it out, recorded forecasts are a "
-                "model's already"
+                "--model needs features, as a dataset of river has, and all streams named here are of "
+                "forecasts: leave --model out"
             )
         return [RECORDED_MODEL]
     names = chosen or [DEFAULT_MODEL]

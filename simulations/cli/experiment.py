@@ -31,40 +31,51 @@ def experiment(
     file: Annotated[
         str,
         Argument(
-            help="Probabilities and labels: CSV, JSON Lines, Parquet or NPZ; or: demo, a made-up table."
+            help="A file of class probabilities and labels: CSV, JSON Lines, Parquet or NPZ; or demo, a "
+            "made-up table."
         ),
     ],
     figure: Annotated[
-        list[str] | None, Option(help="steps, actions, classes or drift; may be repeated. Default: all.")
+        list[str] | None,
+        Option(help="A picture to draw: steps, actions, classes or drift. May be repeated. Default: all."),
     ] = None,
     probabilities: Annotated[
-        str | None, Option(help="Columns a,b,c or a pattern p_*; of NPZ the array. Default: p_*.")
+        str | None,
+        Option(
+            help="The columns of class probabilities, a,b,c or a pattern p_*; of an NPZ file the name of an "
+            "array. Default: p_*."
+        ),
     ] = None,
-    label: Annotated[str | None, Option(help="The column (array) of labels.")] = None,
+    label: Annotated[
+        str | None, Option(help="The column of labels, the classes that came true; of an NPZ file an array.")
+    ] = None,
     actions: Annotated[
-        int, Option(min=1, help="Actions of the decision makers in steps, classes and drift.")
+        int, Option(min=1, help="How many actions decision makers have, in steps, classes and drift.")
     ] = 3,
-    rounds: Annotated[int, Option(min=1, help="Rounds of decision recalibration in steps.")] = 32,
+    rounds: Annotated[int, Option(min=1, help="How many rounds decision recalibration takes in steps.")] = 32,
     splits: Annotated[
-        int, Option(min=1, help="Random splits, each of half of the rows to fit and half to test.")
+        int,
+        Option(min=1, help="How many random splits, each of half of the rows to fit and half to test."),
     ] = 5,
-    losses: Annotated[int, Option(min=1, help="Random losses that gaps are taken over.")] = 500,
-    seed: Annotated[int, Option(min=0, help="Seed of the first split; the next ones count on.")] = 0,
+    losses: Annotated[int, Option(min=1, help="How many random tables of losses gaps are taken over.")] = 500,
+    seed: Annotated[int, Option(min=0, help="Seed of the first split; each further one has the next.")] = 0,
     jobs: Jobs = None,
-    out: Annotated[Path, Option(help="Folder for the pictures and their numbers.")] = Path(
+    out: Annotated[Path, Option(help="Folder for the pictures and their numbers, made if need be.")] = Path(
         "results/experiment"
     ),
     as_json: AsJson = False,
 ) -> None:
     """Draw what recalibrations are worth to random decision makers, as in the paper on decision calibration.
 
-    steps: gaps and loss against the rounds of decision recalibration, on fitted and on tested rows. actions,
-    classes: gaps from 1 action or 2 of the classes to as many as there are classes, beside temperature,
-    vector and Dirichlet scaling and isotonic regression. drift: all of them fitted on clean rows and tested
-    on corrupted ones. Gaps are averages over rows, in units of the loss's norm.
+    A gap is how far the loss that a decision maker expects is from the loss that comes: an average over rows,
+    divided by the largest Euclidean length of an action's losses. There are four pictures. steps: gaps and
+    loss against the rounds of decision recalibration, on fitted and on tested rows. actions: gaps for 1
+    action up to as many as there are classes. classes: gaps for 2 of the classes up to all. Both have
+    temperature, vector and Dirichlet scaling and isotonic regression beside it. drift: all of these fitted on
+    clean rows and tested on corrupted ones.
 
-    Each picture is a PNG and an SVG beside a CSV of the numbers in it, and CSV of every split. Finished
-    pictures stay if the command is interrupted.
+    Each picture is a PNG and an SVG beside a CSV of the numbers in it, and a CSV of every split's numbers.
+    Finished pictures stay if the command is interrupted.
 
     Examples:
 
@@ -82,7 +93,7 @@ def experiment(
     wanted = list(dict.fromkeys(figure or FIGURE_NAMES))
     for name in wanted:
         if name not in FIGURE_NAMES:
-            raise ValueError(f"unknown figure {name!r}; known: {', '.join(FIGURE_NAMES)}")
+            raise ValueError(f"--figure must be one of {', '.join(FIGURE_NAMES)}, got {name!r}")
     written_tables = (f"{name}{ending}.csv" for name in wanted for ending in ("", "-splits"))
     check_folder(out, written_tables, Path(file))
     if file != MADE_UP and not Path(file).exists():

@@ -12,13 +12,14 @@ from typing import Annotated
 from typer import Exit, Option
 
 from onlinecal.cli.output import answer, table
-from onlinecal.cli.verbs import EXIT_CHECK_FAILED, AsJson
+from onlinecal.cli.verbs import EXIT_CHECK_FAILED, AsJson, Out
 from onlinecal.simulations.cli import Load
 
 
 def forecasters(
     load: Annotated[
-        list[Path] | None, Option(help="A Python file that registers forecasters of your own; repeatable.")
+        list[Path] | None,
+        Option(help="A Python file that registers forecasters of your own. May be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -55,7 +56,8 @@ def forecasters(
 
 def adversaries(
     several: Annotated[
-        bool, Option("--classes", help="List those of several classes, which simulate --classes 3 plays.")
+        bool,
+        Option("--classes", help="List those of several classes, as `onlinecal simulate --classes 3` has."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -99,30 +101,31 @@ def simulate(
     forecaster: Annotated[
         list[str] | None,
         Option(
-            help="Any of `onlinecal forecasters`, or one of your own (--load), with settings: "
-            "balanced:slack=1,report=hint. May be repeated. Default: balanced; with recorded forecasts, one "
-            "that follows them."
+            help="Who forecasts: a name that `onlinecal forecasters` lists, or one of your own (--load), "
+            "perhaps with settings, as balanced:slack=1,report=hint. May be repeated. Default: balanced; "
+            "where forecasts are recorded, one that follows them."
         ),
     ] = None,
     adversary: Annotated[
         str | None,
         Option(
-            help="Who chooses the outcomes: any of `onlinecal adversaries`, with settings: threshold:at=0.3. "
-            "What is recorded: file:path=FILE,outcome=COL,forecast=COL or river:name=Phishing. Default: "
-            "coin."
+            help="Who chooses the outcomes: a name that `onlinecal adversaries` lists, perhaps with "
+            "settings, as threshold:at=0.3. Recorded outcomes are file:path=FILE,outcome=COL,forecast=COL or "
+            "river:name=Phishing. Default: coin, with --classes uniform."
         ),
     ] = None,
     rounds: Annotated[
         int | None,
-        Option(min=1, help=f"Rounds to play. Default: {DEFAULT_ROUNDS}, or the whole stream."),
+        Option(min=1, help=f"How many rounds to play. Default: {DEFAULT_ROUNDS}, or all that are recorded."),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of the adversary's draws and of the forecasters'.")] = 0,
-    out: Annotated[Path | None, Option(help="Write table and pictures into this folder.")] = None,
+    out: Out = None,
     classes: Annotated[
         list[int] | None,
         Option(
-            help="Games of so many classes; may be repeated. Forecasters: simplex, nested, uniform, "
-            "frequencies. With file:path=TABLE.npz leave it out: the table says how many."
+            help="Play games of so many classes, 2 to 100, for which the forecasters are simplex (default), "
+            "nested, uniform and frequencies. May be repeated. With file:path=TABLE.npz leave it out: the "
+            "table says how many. Default: outcomes are 0 and 1."
         ),
     ] = None,
     load: Load = None,
@@ -140,8 +143,8 @@ def simulate(
 
     [bold]onlinecal simulate --classes 3 --adversary least-likely --rounds 100000 --out games[/bold]
 
-    What forecasts in a file are worth, [bold]onlinecal measure[/bold] says; what recalibrating them live or
-    in a table would gain, [bold]onlinecal evaluate[/bold] and [bold]onlinecal recalibrate[/bold].
+    [bold]onlinecal measure[/bold] says what forecasts in a file are worth, [bold]onlinecal evaluate[/bold]
+    and [bold]onlinecal recalibrate[/bold] what recalibrating them live, or in a table, would gain.
     """
     from onlinecal.simulations.games import players
     from onlinecal.simulations.games.command import GamesAsked, simulate_games

@@ -19,30 +19,31 @@ from onlinecal.texts import number
 
 
 def sweep(
-    file: Annotated[str, Argument(help="TOML file that describes the grid, or: demo, arena")],
-    out: Annotated[Path, Option(help="Folder for the results.")] = Path("results/sweep"),
+    file: Annotated[str, Argument(help="A TOML file that says which games to play; or demo or arena.")],
+    out: Annotated[Path, Option(help="Folder for the results, made if need be.")] = Path("results/sweep"),
     jobs: Jobs = None,
     form: Annotated[
-        Literal["parquet", "csv"], Option("--format", help="How tables are written.")
+        Literal["parquet", "csv"], Option("--format", help="In which format tables are written.")
     ] = "parquet",
     load: Load = None,
     backend: Annotated[
         Literal["loky", "dask", "ray"],
-        Option(help="Who plays: loky, processes of this machine, or dask or ray."),
+        Option(help="Who plays: loky, processes of this machine, or workers of dask or ray."),
     ] = "loky",
     scheduler: Annotated[
         str | None,
         Option(
             metavar="HOST:PORT",
-            help="The Dask or Ray cluster to use; without it, --jobs processes of this machine are started.",
+            help="The address of the Dask or Ray cluster to use. Default: --jobs processes of this machine "
+            "are started.",
         ),
     ] = None,
 ) -> None:
     """Play every forecaster against every adversary, for every number of rounds and every seed.
 
     The file must have three keys. [bold]forecasters[/bold] and [bold]adversaries[/bold] are lists of names,
-    or of names with settings as "balanced:slack=1"; the verbs of these names list them.
-    [bold]rounds[/bold] is a list of numbers of rounds, T.
+    or of names with settings as "balanced:slack=1"; `onlinecal forecasters` and `onlinecal adversaries` list
+    them. [bold]rounds[/bold] is a list of numbers of rounds, T.
 
     It may have four more. [bold]seeds[/bold] is a list of whole numbers, [0] by default.
     [bold]budget[/bold] is the effort for each distance to calibration: 1.0, the default, takes up to three
@@ -53,8 +54,9 @@ def sweep(
     Each finished game is kept at once: started again after an interrupt or with more entries in the TOML
     file, a sweep only plays what is missing.
 
-    The backend changes nothing but the time, also half-way through a sweep. A cluster's workers need the
-    same versions of onlinecal and its libraries, but no disk in common: results are kept by this process.
+    Results do not depend on the backend; it may even be changed between two calls for one folder. A cluster's
+    workers need the same versions of onlinecal and its libraries as here, but no disk in common: this process
+    keeps the results.
 
     Beside the results it writes rates.parquet: how fast each error grows with T, as a fitted exponent with
     its standard error. In polars:
@@ -77,9 +79,11 @@ def sweep(
     check_folder(out)
     plan = read_plan(find_plan(file), load or ())
     if scheduler is not None and backend == "loky":
-        raise ValueError("--scheduler needs --backend dask or ray: loky only knows this machine")
+        raise ValueError("--scheduler needs --backend dask or ray, since loky plays on this machine alone")
     if scheduler is not None and jobs is not None:
-        raise ValueError("--jobs and --scheduler exclude each other: a cluster has the workers it has")
+        raise ValueError(
+            "--jobs and --scheduler exclude each other, since a cluster has its own workers: leave --jobs out"
+        )
     store = Store(plan, out)
     workers = Workers(backend, scheduler, min(jobs or cpu_count(), len(plan.games)))
     compiled = Compiled()
@@ -105,27 +109,35 @@ def plot(
     figure: Annotated[
         list[str] | None,
         Option(
-            help="overview, distance, ece, regret, trajectories, landscape or matrix; may be repeated. "
-            "Default: all, the last two where T varies."
+            help="A picture to draw: overview, distance, ece, regret, trajectories, landscape or matrix. May "
+            "be repeated. Default: all, landscape and matrix only if the games have several T."
         ),
     ] = None,
     measure: Annotated[
         str | None,
-        Option(help="Of landscape and matrix: distance (default), ece, certificate, regret."),
+        Option(
+            help="What landscape and matrix show: distance, ece, certificate or regret. Default: distance."
+        ),
     ] = None,
     adversary: Annotated[
         str | None,
-        Option(help="For landscape: draw this adversary alone, large, with every name. Default: all."),
+        Option(
+            help="With --figure landscape: draw this adversary alone, large, with every forecaster's name. "
+            "Default: all."
+        ),
     ] = None,
     load: Annotated[
         list[Path] | None, Option(help="A Python file that the sweep names, if it is at another place now.")
     ] = None,
     jobs: Jobs = None,
-    as_json: Annotated[bool, Option("--json", help="The closing summary as JSON.")] = False,
+    as_json: Annotated[
+        bool, Option("--json", help="Write names of files and the closing summary to stdout as JSON.")
+    ] = False,
 ) -> None:
     """Draw the results of a sweep: each picture as PNG and SVG beside a CSV of the numbers in it.
 
-    Closes with a summary of how near the games came to their bounds; exit code 1 if any bound was broken.
+    The pictures go to the folder of the results. In the end there is a summary of how near the games came to
+    their bounds; exit code 1 if any bound was broken.
 
     Examples:
 

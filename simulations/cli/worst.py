@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Exit, Option
 
 from onlinecal.cli.output import answer, notices, table, watched
-from onlinecal.cli.verbs import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, AsJson
+from onlinecal.cli.verbs import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, AsJson, Out
 from onlinecal.simulations.cli import Jobs
 from onlinecal.tables.writing import write_whole
 from onlinecal.texts import number
@@ -31,30 +31,46 @@ SILENT_ROUNDS = 18
 
 def worst(
     forecaster: Annotated[
-        str, Option(help="Any of `onlinecal forecasters`, with settings: balanced:slack=1.")
+        str,
+        Option(help="A name that `onlinecal forecasters` lists, perhaps with settings: balanced:slack=1."),
     ] = "balanced",
     rounds: Annotated[
         int,
-        Option(min=1, help="Rounds of a game, T, at most 24; each further round doubles the time."),
+        Option(
+            min=1,
+            help="T, the rounds of the longest games, at most 24; each further round doubles the time. All "
+            "shorter games are in the table, too.",
+        ),
     ] = 16,
     measure: Annotated[
         Literal["distance", "ece"], Option(help="The exact distance to calibration, or the ECE.")
     ] = "distance",
-    draws: Annotated[int, Option(min=1, help="A randomised forecaster is averaged over so many games.")] = 8,
-    seed: Annotated[int, Option(min=0, help="Seed of a randomised forecaster's first draws.")] = 0,
+    draws: Annotated[
+        int,
+        Option(
+            min=1, help="How often a randomised forecaster plays each sequence; its error is the average."
+        ),
+    ] = 8,
+    seed: Annotated[
+        int, Option(min=0, help="Seed of a randomised forecaster's first game; each further has the next.")
+    ] = 0,
     jobs: Jobs = None,
-    out: Annotated[Path | None, Option(help="Folder for table and picture.")] = None,
+    out: Out = None,
     minimax: Annotated[
         bool,
-        Option("--minimax", help="Show the least worst case of all deterministic forecasters, too; T ≤ 8."),
+        Option(
+            "--minimax",
+            help="Show beside the forecaster's worst case the smallest one that any deterministic forecaster "
+            "can have, and no sequences; --rounds may be 8 at most.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Find the worst of all 2^T outcome sequences: the worst case itself, against whatever adversary.
 
-    Errors are sums over rounds. Forecasters that are built for a horizon are built for each length in the
-    table. A randomised forecaster's error is the mean over its draws, and the sequence does not react to
-    them. Exit code 1 if a proven bound was broken.
+    Errors are sums over rounds. Forecasters that are built for a number of rounds are built anew for each
+    length in the table. A randomised forecaster's error is the average over --draws games, and a sequence
+    does not react to what is drawn. Exit code 1 if a proven bound was broken.
 
     Examples:
 
@@ -72,7 +88,7 @@ def worst(
     if minimax:
         if out is not None or measure != "distance":
             raise ValueError(
-                "--minimax is about the distance and has no picture: leave out --out and --measure"
+                "--minimax is about the distance and writes nothing: leave out --out and --measure"
             )
         _least(forecaster, rounds, draws, seed, as_json)
         return

@@ -363,7 +363,7 @@ def plain_ones(forecaster: Any, adversary: Any) -> list[Any]:
         ("adversary", adversary, "phases", ("next",)),
     ):
         if isinstance(player, type):
-            raise ValueError(f"{name} must be an object, got the class {player.__name__}: call it")
+            raise ValueError(f"{name} must be an object, got the class {player.__name__}: make one of it")
         if hasattr(player, telling):
             continue
         plain.append(player)

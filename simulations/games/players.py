@@ -418,7 +418,9 @@ class Player:
             return self.settings
         asked = self.settings["hints"]
         if hinted and asked == "false":
-            raise ValueError(f"{self.spec}: hints must be true for an adversary that gives hints, got false")
+            raise ValueError(
+                f"{self.spec}: hints must be true for an adversary that gives hints, got false: leave it out"
+            )
         hints = hinted or asked == "true" or (asked is None and self.settings.get("report") == "hint")
         return {**self.settings, "hints": hints}
 
@@ -503,7 +505,7 @@ def create(spec: str) -> Player:
     """
     player = Player.read(_CATALOGUE, spec)
     if player.settings.get("rule") == "sign" and "slack" in split_spec(spec, _CATALOGUE.noun)[1]:
-        raise ValueError(f"{player.family.name}: slack is for rule=balanced, got rule=sign")
+        raise ValueError(f"{player.family.name}: slack is for rule=balanced, got rule=sign: leave one out")
     return player
 
 

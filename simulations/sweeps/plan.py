@@ -175,7 +175,7 @@ def _list(value: Any, key: str, read: Callable[[Any, str], Any]) -> tuple[Any, .
     entries = tuple(read(entry, f"{key}[{place}]") for place, entry in enumerate(value))
     for entry in entries:
         if entries.count(entry) > 1:
-            raise ValueError(f"{key}: {entry!r} is listed twice")
+            raise ValueError(f"{key}: {entry!r} is listed twice: leave one out")
     return entries
 
 

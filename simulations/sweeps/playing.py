@@ -162,7 +162,10 @@ def _dask(workers: Workers) -> Iterator[dict[str, Any]]:
             try:
                 yield {"n_jobs": -1, "timeout": SECONDS_UNTIL_LOST}
             except multiprocessing.TimeoutError as error:
-                raise ConnectionError(f"{workers}: no answer within {SECONDS_UNTIL_LOST:.0f} s") from error
+                raise ConnectionError(
+                    f"{workers}: no answer within {SECONDS_UNTIL_LOST:.0f} s: see that "
+                    "its workers run, and start again; finished games are kept"
+                ) from error
 
 
 @contextmanager

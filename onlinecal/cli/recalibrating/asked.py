@@ -92,7 +92,8 @@ def check_owners(method: str, asked: Request) -> None:
             whose = f"--method {' and '.join(named)}" if named else "the comparison of all"
             here = "the comparison of all" if method == CHOOSE else f"--method {method}"
             flag = "set" if option == "values" else option
-            raise ValueError(f"--{flag} belongs to {whose}, not to {here}")
+            instead = f"give --method {' or '.join(named)}" if named else "leave out --method"
+            raise ValueError(f"--{flag} belongs to {whose}, not to {here}: leave out --{flag}, or {instead}")
 
 
 def values_of(settings: Sequence[str]) -> dict[str, Any]:
@@ -126,5 +127,5 @@ def made(kind: Callable[..., Estimator], asked: Request, **more: Any) -> Estimat
     known = [name for name in signature(kind).parameters if name not in more]
     for name in asked.values:
         if name not in known:
-            raise ValueError(f"--set: no setting {name!r}{did_you_mean(name, known, 'There are')}")
+            raise ValueError(f"--set: there is no setting {name!r}{did_you_mean(name, known, 'There are')}")
     return kind(**asked.values, **more)

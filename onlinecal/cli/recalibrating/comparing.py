@@ -178,7 +178,9 @@ def platt_map(fit: Part) -> Map:
     """A logistic curve in the log odds of the forecast (Platt, 1999)."""
     if fit.settled.min() == fit.settled.max():
         came = int(fit.settled[0])
-        raise ValueError(f"fitted rows must have both outcomes, 0 and 1, got {came} in all: give more rows")
+        raise ValueError(
+            f"the fitted rows must have both outcomes, 0 and 1, but all of them have {came}: give more rows"
+        )
     # a small penalty, which keeps the slope finite if forecasts separate the outcomes without an error
     curve = LogisticRegression(C=1e4, solver="newton-cholesky")
     return by_odds(curve, fit, lambda p: np.log(p / (1.0 - p))[:, None])
@@ -255,10 +257,12 @@ def alone(asked: Request, name: str) -> RecalibrationReport:
         fit, other = every.take("fit", rows), every.take("test", tested)
     elif asked.split or asked.together:
         raise ValueError(
-            "--apply fits all of FILE and excludes each other rule: leave out --split and --together"
+            "--apply with --method fits all rows of FILE and tests none: leave out --split and --together"
         )
     elif len(every) < LEAST_PART_ROWS:
-        raise ValueError(f"FILE must have at least {LEAST_PART_ROWS} rows to fit, got {len(every)}")
+        raise ValueError(
+            f"{asked.file} must have at least {LEAST_PART_ROWS} rows to fit, got {len(every)}: give more rows"
+        )
     else:
         fit, other = replace(every, name="fit"), new_rows(asked, asked.apply, every.classes)
     losses = None if asked.losses is None else read_losses(asked.losses, every.classes)
@@ -303,7 +307,9 @@ def read_losses(path: Path, classes: tuple[str, ...]) -> LossTable:
         return LossTable(table.values[:, order], table.actions, classes)
     if classes != tuple(map(str, range(len(table.classes)))):
         theirs, ours = ", ".join(table.classes), ", ".join(classes)
-        raise ValueError(f"{path} must have losses for the classes {ours}, but it has the classes {theirs}")
+        raise ValueError(
+            f"--losses: {path} must have a column for each class, {ours}, but its columns are {theirs}"
+        )
     return table
 
 

@@ -64,8 +64,9 @@ class GroupColumns:
                 continue
             if not values.dtype.is_numeric():
                 raise ValueError(
-                    f"column {name!r} must hold numbers, got {_not_a_number(values)}: its groups are "
-                    "ranges of numbers; give such a column, or leave it out of the groups"
+                    f"--group {name}: the column must hold numbers as in the rows that were fitted, whose "
+                    f"groups are ranges of numbers, got {_not_a_number(values)}; mend it, or leave --group "
+                    f"{name} out"
                 )
             found = values.cast(pl.Float64).to_numpy()
             missing = np.isnan(found)

@@ -448,7 +448,7 @@ def feature_names(asked: Request, fit: Part) -> list[str]:
         return features
     check_different(names, "--features")
     if asked.outcome in names:
-        raise ValueError(f"the outcome {asked.outcome!r} cannot be a feature too")
+        raise ValueError(f"--features must not name the outcome, {asked.outcome!r}: leave it out of the list")
     return [*names]
 
 

@@ -25,8 +25,8 @@ def recognise(asked: Request, file: File) -> tuple[bool, Request]:
     named = [[f"--{name}" for name in kind if getattr(asked, name) is not None] for kind in kinds]
     if all(named):
         raise ValueError(
-            f"{named[0][0]} and {named[1][0]} exclude each other: the one is for a table of class "
-            "probabilities, the other for forecasts of one event"
+            f"{named[0][0]} and {named[1][0]} exclude each other: {named[0][0]} is for a table of class "
+            f"probabilities, {named[1][0]} for forecasts of one event; leave one out"
         )
     if named[0] or (not named[1] and file.has_classes):
         return True, asked
@@ -42,7 +42,10 @@ def known_rows(asked: Request, file: File, of_classes: bool) -> tuple[Part, list
         if table.labels is None:
             raise ValueError(f"{file.path} has no labels to fit to: name their column with --label")
         if len(table.classes) < 2:
-            raise ValueError(f"{file.path} must have at least two classes, got one")
+            raise ValueError(
+                f"{file.path} must have probabilities of at least two classes, got the column of "
+                f"{table.classes[0]!r} alone; name all columns with --probabilities"
+            )
         remarks = label_remarks(table.probabilities, table.labels, table.classes, asked.label or "the labels")
         return table, remarks
     if asked.outcome is None:

@@ -78,7 +78,7 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
         if len(both):
             raise ValueError(
                 f"--split {rule} and --together {asked.together} contradict each other: row {both[0]} is to "
-                f"be tested, but a row to be fitted has the same {asked.together}; leave one option out"
+                f"be tested, but a row to be fitted has the same {asked.together}; leave one of the two out"
             )
     elif together is None:
         fit, test = split_rows(n_rows, share, asked.seed if rule == RANDOM else None, remedy)

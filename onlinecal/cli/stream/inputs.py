@@ -205,7 +205,7 @@ def check_inputs(paths: Iterable[Path]) -> None:
     """ValueError unless each is a file or a folder."""
     for path in paths:
         if not path.is_dir() and not path.is_file():
-            raise ValueError(f"--input {path} is neither a file nor a folder")
+            raise ValueError(f"--input {path} is neither a file nor a folder: name one that is there")
 
 
 def listed(path: Path) -> list[Path]:

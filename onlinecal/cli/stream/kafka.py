@@ -188,7 +188,9 @@ class Reader:
             # why a connection failed is told by a call
             self._consumer.poll(0.0)
             why = self._trouble or text_of(error)
-            raise OSError(f"no broker answers at {self._brokers}, which --kafka names: {why}") from error
+            raise OSError(
+                f"no broker answers at {self._brokers}, which --kafka names: {why}. Check the address"
+            ) from error
         self.cluster, metadata = about.cluster_id or None, about.topics[topic]
         if metadata.error is not None:
             if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:

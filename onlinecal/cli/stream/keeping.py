@@ -31,15 +31,15 @@ def check(
     ledger: LedgerFile,
     archives: Annotated[
         list[Path] | None,
-        Option("--archive", help="An archive of the ledger, to be checked as well; may be repeated."),
+        Option("--archive", help="An archive of the ledger, to be checked as well. May be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Replay a whole ledger: every forecast and every state must come out as it is written there.
 
     Each row is compared with its checksum, too. Where older events were archived, the replay starts from the
-    states behind them; archives have to have the digests that the ledger keeps of them. Reads only. Exit code
-    1 if anything differs.
+    states behind them; archives have to have the digests that the ledger keeps of them. Nothing is written.
+    Exit code 1 if anything differs.
 
     Example:
 
@@ -61,13 +61,13 @@ def check(
 
 def repair(
     ledger: Annotated[Path, Option(help="The damaged ledger; it stays as it is.")],
-    into: Annotated[Path, Option("--into", help="The ledger to make.")],
+    into: Annotated[Path, Option("--into", help="The new ledger, a file that is not there yet.")],
     as_json: AsJson = False,
 ) -> None:
     """Play what can be read of a damaged ledger into a new one.
 
-    Exit code 1 if events were lost, or do not agree with the checksums of their rows, or if forecasts
-    come out other than they were answered, because events before them are lost; each is named.
+    Exit code 1 if events were lost, or do not agree with the checksums of their rows, or if keys now have
+    other forecasts than were answered, because earlier events are lost. All of them are named.
 
     Example:
 
@@ -96,29 +96,38 @@ def archive(
     ledger: Annotated[Path, Option(help="The ledger.")],
     into: Annotated[
         Path,
-        Option("--into", help="The archive to make. After an interrupt name the same one: the call goes on."),
+        Option(
+            "--into",
+            help="The archive to make, a file that is not there yet; after an interrupt the same one, and "
+            "the work goes on.",
+        ),
     ],
     before: Annotated[
         str | None,
         Option(
-            help="Move what comes before the first event of that time: a number as in the events, or a date "
-            "such as 2026-01-31 or 2026-01-31T12:00:00Z where they count seconds since 1970.",
+            help="Move the events that come before the first one of this time or later. It is a number, as "
+            "the times of events are, or where these are seconds since 1970 a date (of UTC) such as "
+            "2026-01-31 or 2026-01-31T12:00:00Z. Give this or --keep.",
         ),
     ] = None,
     keep: Annotated[
         int | None,
-        Option(min=0, help="Move all but so many of the last events."),
+        Option(min=0, help="Move all events but so many of the last. Give this or --before."),
     ] = None,
     shrink: Annotated[
-        bool, Option("--shrink", help="Give the space back to the disk. Otherwise new events fill it.")
+        bool,
+        Option(
+            "--shrink",
+            help="Make the ledger's file smaller by what was moved. Otherwise new events fill the space.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Move older events to an archive, so that a ledger that runs for years stays small.
 
     Forecasts that are open stay, whatever their age. The events are replayed on the way, as by `check`. The
-    archive is made beside a running engine; for the move itself, one transaction, nobody else may write:
-    stop the engine, and repeat the same command if it was running. Interrupted, the same command goes on.
+    archive may be made while an engine writes to the ledger, but for the move itself, one transaction, nobody
+    else may write: stop the engine then, and repeat the same command, which goes on, also after an interrupt.
 
     An archive is read as a ledger is, by `report`, `check` and `export`. An id that was moved cannot be used
     again: events about it are rejected as `archived`.
@@ -132,7 +141,7 @@ def archive(
     when = None if before is None else seconds(before)
     if (keep is None) == (when is None):
         got = "neither" if keep is None else "both"
-        raise ValueError(f"give either --keep or --before, just one of them: got {got}")
+        raise ValueError(f"archive needs either --keep or --before, one of the two, got {got}")
     with telling("archiving") as tell:
         moved = archive_ledger(ledger, into, keep=keep, before=when, shrink=shrink, progress=tell)
     archived, said = None, f"{ledger}: there is nothing older to move"
@@ -153,20 +162,25 @@ def seconds(when: str) -> float:
     try:
         date = datetime.fromisoformat(when)
     except ValueError as error:
-        raise ValueError(f"--before must be a number or a date like 2026-01-31, got {when!r}") from error
+        raise ValueError(
+            f"--before must be a number, as the times of events are, or a date like 2026-01-31, got {when!r}"
+        ) from error
     return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 def export(
     ledger: LedgerFile,
     into: Annotated[Path, Option("--into", help="The Parquet file to write.")],
-    force: Annotated[bool, Option("--force", help="Write it in place of a file of that name.")] = False,
+    force: Annotated[
+        bool,
+        Option("--force", help="Replace a file of that name. Without it such a file is an error."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write every forecast of a ledger with its outcome to a table in Parquet, a row each, for analysis.
 
-    Reads only, and may be asked while `onlinecal stream` is writing: the table is as of its start. The file
-    is there when it is complete. docs/operate.md says what the columns are.
+    The ledger is only read, also while `onlinecal stream` is writing to it: the table has what was there when
+    the export began. The file appears when it is complete. docs/operate.md says what the columns are.
 
     Example:
 
@@ -192,15 +206,17 @@ def doctor(
         bool,
         Option(
             "--integrity/--no-integrity",
-            help="Check every page of the ledger and its archives: a few seconds a gigabyte.",
+            help="Whether every page of the ledger and its archives is checked, which takes a few seconds a "
+            "gigabyte.",
         ),
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Look a ledger over, with the program and the machine around it, and say what to do where it is off.
+    """Look over a ledger, the program and the machine, and say what is wrong and what to do about it.
 
-    Reads only; works beside the engine, and on a ledger that is damaged or of another format. Exit code 1
-    if something is wrong. It does not replay the log: `check` does.
+    Nothing is written. It works while an engine uses the ledger, and on one that is damaged or of another
+    format. Exit code 1 if something is wrong. The events are not replayed: `onlinecal stream check` does
+    that.
 
     Example:
 

@@ -29,18 +29,23 @@ Order = Literal["certificate", "open", "rounds", "alarms", "name"]
 
 def report(
     ledger: LedgerFile,
-    keys: Annotated[int, Option(min=0, help="Most keys to list.")] = 10,
+    keys: Annotated[int, Option(min=0, help="How many keys to list at most.")] = 10,
     sort: Annotated[
-        Order, Option("--sort", help="Which keys come first; certificate: those with the largest sum.")
+        Order,
+        Option(
+            "--sort",
+            help="Which keys come first: those with the largest certificate (a sum), the most open forecasts "
+            "or rounds, or the latest alarm; for name they are in the order of their names.",
+        ),
     ] = "certificate",
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a ledger holds at this moment: rounds, open forecasts, certificates, alarms, key by key.
 
-    Reads only, and may be asked while `onlinecal stream` is writing. Certificates and guarantees are sums
-    over rounds, then in brackets averages; Brier scores and log losses are averages, of the hints that came
-    in, then of the forecasts that went out.
+    The ledger is only read, also while `onlinecal stream` is writing to it. Certificates and guarantees are
+    sums over rounds, then in brackets averages; Brier scores and log losses are averages over rounds, of the
+    hints that came in, then of the forecasts that went out.
 
     Examples:
 

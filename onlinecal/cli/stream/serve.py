@@ -27,24 +27,27 @@ if TYPE_CHECKING:
 def serve(
     ledger: WrittenLedger,
     host: Annotated[
-        str, Option(help="Where to listen; other addresses than loopback need a token.")
+        str, Option(help="The address to listen at; others than loopback need a token.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, Option(min=0, max=65535, help="The port. 0: any free one, which is printed.")
+        int, Option(min=0, max=65535, help="The port to listen at; 0: any free one, which is printed.")
     ] = 8765,
     config: Config = None,
     park: Park = None,
     token_file: Annotated[
         Path | None,
-        Option(help="A file with the token; else ONLINECAL_TOKEN in the environment."),
+        Option(
+            help="A file with the token that requests must bring. Default: the environment variable "
+            "ONLINECAL_TOKEN, or no token."
+        ),
     ] = None,
     log_json: LogJson = False,
 ) -> None:
     """Answer events over HTTP, and show a page of live certificates.
 
-    POST /query, /outcome, /withdraw and /events; GET /certificate, /keys, /health, /watch, /metrics (for
-    Prometheus) and the page, /. Every
-    answer is on disk before it is sent. SIGTERM or Ctrl+C: what is under way is answered, then it ends.
+    Requests are POST /query, /outcome, /withdraw and /events; GET /certificate, /keys, /health, /watch,
+    /metrics (for Prometheus) and /, the page. Every event is on disk before it is answered. At SIGTERM or
+    Ctrl-C requests that have come are still answered, then it ends.
 
     Examples:
 

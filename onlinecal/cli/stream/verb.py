@@ -35,16 +35,17 @@ def stream(
         list[Path] | None,
         Option(
             "--input",
-            help="A file of events, or a folder of *.jsonl and *.jsonl.gz, read once; may be repeated. "
-            "Default: stdin.",
+            help="A file of events, or a folder of such files, *.jsonl and *.jsonl.gz, read once. May be "
+            "repeated. Default: standard input.",
         ),
     ] = None,
     resume: Annotated[
         bool,
         Option(
             "--resume",
-            help="Read each file on from where the ledger has noted that it was answered, so that nothing is "
-            "judged twice. A last line waits for its newline. Without --resume all is read.",
+            help="Read each file of --input from where the ledger has noted that its events were answered, "
+            "so that none is judged twice; a last line that has no newline yet is left for the next time. "
+            "Without --resume whole files are read.",
         ),
     ] = False,
     kafka: Annotated[
@@ -52,51 +53,65 @@ def stream(
         Option(
             "--kafka",
             metavar="BROKERS",
-            help="Read events from a topic of Kafka, and send answers to another one: the brokers to begin "
-            "with, such as kafka1:9092,kafka2:9092. Goes on from where the ledger is, until it is stopped.",
+            help="The Kafka brokers to begin with, such as kafka1:9092,kafka2:9092: events are read from "
+            "--topic, from where the ledger is, and answers are sent to --answers, until it is stopped.",
         ),
     ] = None,
-    topic: Annotated[str | None, Option(help="The topic of the events; a message is one event.")] = None,
-    answers: Annotated[str | None, Option(help="The topic of the answers.")] = None,
+    topic: Annotated[
+        str | None, Option(help="With --kafka: the topic of the events; a message is one event.")
+    ] = None,
+    answers: Annotated[
+        str | None, Option(help="With --kafka: the topic of the answers, another one than --topic.")
+    ] = None,
     partitions: Annotated[
         str | None,
         Option(
-            help="The partitions that this ledger counts, such as 0-3 or 0,2; no other ledger may. "
-            "Default: all of the topic."
+            help="With --kafka: the partitions of --topic that this ledger reads, such as 0-3 or 0,2; no "
+            "other ledger may read them. Default: all of the topic."
         ),
     ] = None,
     kafka_config: Annotated[
         Path | None,
-        Option(help="A file of name=value lines for the client: TLS, SASL and whatever librdkafka knows."),
+        Option(
+            help="With --kafka: a file of name=value lines for its client, such as TLS, SASL and whatever "
+            "librdkafka knows."
+        ),
     ] = None,
     http: Annotated[
         str | None,
         Option(
             metavar="HOST:PORT",
-            help="Beside Kafka, answer over HTTP as `stream serve` does: a page, and /metrics with lag and "
-            "positions. Other hosts than loopback need ONLINECAL_TOKEN in the environment.",
+            help="With --kafka: also answer over HTTP at this address, as `onlinecal stream serve` does, "
+            "with a page, and /metrics with lag and positions. Other hosts than loopback need a token in the "
+            "environment variable ONLINECAL_TOKEN.",
         ),
     ] = None,
     config: Config = None,
     park: Park = None,
     batch: Annotated[
-        int, Option(min=1, max=1 << 20, help="Most lines, or messages, of one transaction.")
+        int,
+        Option(
+            min=1, max=1 << 20, help="How many lines, or messages, one transaction of the ledger may have."
+        ),
     ] = 8192,
     hot_keys: Annotated[
-        int, Option(min=1, help="Keys that stay in memory; others are in the ledger.")
+        int,
+        Option(
+            min=1, help="How many keys stay in memory; the others are read from the ledger when they come."
+        ),
     ] = 50_000,
-    quiet: Annotated[bool, Option("--quiet", help="No progress and no summary on stderr.")] = False,
+    quiet: Annotated[bool, Option("--quiet", help="Write no progress and no summary to stderr.")] = False,
     log_json: LogJson = False,
 ) -> None:
     """Forecast for many keys at once: events in, answers out, one JSON object a line, nothing lost.
 
-    An answer is written when its event is safely in the ledger. Lines that are no events are answered too:
-    they are rejected with a reason, and the exit code stays 0.
+    Answers go to stdout, or with --kafka to a topic, each when its event is safely in the ledger. Lines that
+    are no events are answered too: they are rejected with a reason, and the exit code stays 0.
 
-    Stop it with SIGTERM (or Ctrl-C, exit code 130): it writes the answers of the batch at hand and leaves;
+    Stop it with SIGTERM (or Ctrl-C, exit code 130): it writes the answers of the batch at hand and ends;
     --resume then goes on from there. After a crash, or when nobody reads the answers any more (exit code
     141), start it without --resume: answers may have been lost on their way out. Events that were accepted
-    are answered as the first time; those that were refused are judged anew.
+    get the same answers again; those that were rejected are judged anew.
 
     Examples:
 
@@ -113,13 +128,16 @@ def stream(
     if context.invoked_subcommand is not None:
         return
     if ledger is None:
-        raise ValueError("--ledger is missing: the file that keeps every event")
+        raise ValueError(
+            "--ledger is missing: name the file that keeps every event, which is made if need be"
+        )
     from onlinecal.engine.watch.overview import log_to_stderr
 
     if kafka is not None:
         if inputs or resume:
             raise ValueError(
-                "--kafka does not go with --input or --resume: give files first, in a call of their own"
+                "--kafka does not go with --input or --resume: leave them out here, and give files before, "
+                "in a call without --kafka"
             )
         if topic is None:
             raise ValueError("--kafka needs --topic, the topic of the events")
@@ -155,9 +173,14 @@ def stream(
         ("http", http),
     ):
         if value is not None:
-            raise ValueError(f"--{name} needs --kafka, the brokers")
+            raise ValueError(
+                f"--{name} needs --kafka, the brokers to read from: give it, or leave --{name} out"
+            )
     if resume and not inputs:
-        raise ValueError("--resume needs --input: standard input is read once, as it comes")
+        raise ValueError(
+            "--resume needs --input, the files to go on with: standard input is read as it comes, without "
+            "--resume"
+        )
     if (not inputs and sys.stdin is None) or sys.stdout is None:
         raise ValueError(
             "standard input and output must be open: events come from one, answers go to the other"

@@ -147,7 +147,9 @@ def test_bounds_of_ranges_have_as_many_digits_as_keep_them_apart(values, bounds)
 )
 def test_a_column_of_ranges_without_numbers_is_refused_in_words(column, said):
     columns = GroupColumns.of(pl.DataFrame({"x": range(20)}), ["x"])
-    with pytest.raises(ValueError, match=rf"column 'x' must hold numbers, got {said}: .* leave it out"):
+    with pytest.raises(
+        ValueError, match=rf"--group x: the column must hold numbers .* got {said}; .* leave --group x out"
+    ):
         columns(column.to_frame())
 
 
@@ -169,8 +171,8 @@ def test_loss_tables_are_put_in_the_order_of_the_classes(tmp_path):
         table = read_losses(path, classes)
         assert (table.classes, table.values.tolist()) == (named, values)
     for classes, words in (
-        (("0", "1", "2"), "must have losses for the classes 0, 1, 2, but it has the classes dog, cat"),
-        (("cat", "owl"), "must have losses for the classes cat, owl, but it has the classes dog, cat"),
+        (("0", "1", "2"), "must have a column for each class, 0, 1, 2, but its columns are dog, cat"),
+        (("cat", "owl"), "must have a column for each class, cat, owl, but its columns are dog, cat"),
     ):
         with pytest.raises(ValueError, match=words):
             read_losses(path, classes)

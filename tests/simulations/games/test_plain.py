@@ -174,7 +174,7 @@ def test_who_cannot_play_is_told_why():
         ),
         (Frequencies(), "coin", "got the name 'coin': onlinecal.adversaries.create.name. makes one"),
         (AlmostOneStepAhead, Below(), "forecaster must be an object, got the class AlmostOneStepAhead"),
-        (AlmostOneStepAhead(), Below, "adversary must be an object, got the class Below: call it"),
+        (AlmostOneStepAhead(), Below, "adversary must be an object, got the class Below: make one"),
         (Number(), Below(), r"Number.predict_proba_one must return probabilities by label, .* got 0.7"),
         (Frequencies(), Third(), r"Third.next must return the outcome 0 or 1, got 2 in round 0"),
         (Frequencies(), greedy, "adversary must be oblivious or adaptive .* got certificate-greedy"),
