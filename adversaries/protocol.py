@@ -135,11 +135,13 @@ class Kind(CatalogueEntry):
         One line that says which outcomes it plays.
     power
         How much its step looks at: "oblivious", nothing the forecaster does; "adaptive", its forecasts;
-        "internal", also rise_zero and rise_one (rises); "mixed", what the adversaries that it plays look at.
+        "internal", also how much each outcome would raise the certificate (see `step`); "mixed", what the
+        adversaries that it plays look at.
     source
         Where it comes from: a paper, or "this library".
     parameters
-        What a spec may set. Specs are written in this order; without `initial` so is the state.
+        What a spec may set. Canonical specs name them in this order; without `initial` the state before round
+        0 is their values in this order.
     step
         Called once a round as step(state, t, forecast, rise_zero, rise_one, u), it returns the outcome, 0 or
         1. It may write to `state`. t is the round, from 0; forecast the probability just announced; rise_zero
@@ -151,7 +153,7 @@ class Kind(CatalogueEntry):
         Called as initial(values, horizon), with several classes as initial(values, k, horizon), it returns
         the state before round 0, a float64 array. `values` maps names of parameters to values; the horizon,
         the number of rounds, is None if it was not given. It raises ValueError for values that do not go
-        together. None: the state is the parameter values.
+        together. None: the state is made of the parameters alone.
     compose
         Used in place of `step` and `initial`, to play other adversaries. Called as `initial` is, with one
         more argument at the end, it returns a tuple of phases. That argument, build(spec, rounds), returns
@@ -328,7 +330,8 @@ class Adversary:
         """How much it looks at, the most of all its phases: "oblivious", "adaptive" or "internal".
 
         An oblivious one looks at nothing the forecaster does, an adaptive one at forecasts, an internal one
-        also at how much each outcome would raise the forecaster's certificate.
+        also at how much each outcome would raise the forecaster's certificate, which is its proven bound on
+        the distance to calibration.
         """
         return max((phase.power for phase in self._initial), key=POWERS.index)
 

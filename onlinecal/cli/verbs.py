@@ -291,7 +291,10 @@ LedgerFile = Annotated[Path, Option(help="The ledger, which an engine may be usi
 WrittenLedger = Annotated[Path, Option(help="The file that keeps every event; made if there is none.")]
 Config = Annotated[
     Path | None,
-    Option(help="A TOML file that says which forecasters the keys get. Default: what the ledger began with."),
+    Option(
+        help="A TOML file that says which forecasters the keys get. Default: as in the ledger; a new one "
+        "begins with the default configuration."
+    ),
 ]
 Park = Annotated[
     int | None,
