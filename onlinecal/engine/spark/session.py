@@ -53,8 +53,8 @@ def local_session(cores: int = 2, master: str | None = None, **conf: str) -> Spa
     cores
         How many threads run tasks, a whole number of at least 1.
     master
-        Spark's address of what runs the tasks; None: this process, `local[cores]`. "local-cluster[2,1,1024]"
-        starts two processes with a core and 1024 MiB each, as a cluster would.
+        Spark's address of what runs the tasks; None: one process on this machine, `local[cores]`.
+        "local-cluster[2,1,1024]" starts two processes with a core and 1024 MiB each, as a cluster would.
     conf
         More of Spark's settings, by name: `local_session(2, **{"spark.driver.memory": "4g"})`.
 

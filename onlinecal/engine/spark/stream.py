@@ -137,19 +137,20 @@ def calibrated_stream(
 
     Returns
     -------
-    A DataFrame with one row for each event, and the columns of ANSWERS: `key`, `type`, `id`, `position`,
-    `probability` or `probabilities`, `certificate`, `reason` and `detail`. Write it with outputMode "append"
-    and a checkpoint. The forecasts are those of `Engine` for the same events in the same order per key. Rows
-    that make no sense, also those without a key or a position, are answered with the type "rejected" and stop
-    nothing.
+    A DataFrame with one row for each event, its answer, and the columns of ANSWERS: `key`, `type`
+    ("forecast", "settled", "withdrawn", "parked" or "rejected"), `id`, `position`, `probability` or
+    `probabilities` (a map by class), `certificate`, `reason` and `detail`; what does not apply is null. Write
+    it with outputMode "append" and a checkpoint. The forecasts are those of `Engine` for the same events in
+    the same order per key. Rows that make no sense, also those without a key or a position, are answered as
+    "rejected" and stop nothing.
 
     Raises
     ------
     ValueError
-        A column is missing or has a type that cannot be, the state store of a stream is not RocksDB's, the
-        configuration or remember cannot be, pyspark or protobuf is missing, or the workers run something
-        else. Later, when the stream runs, its query fails if the checkpoint was made with another
-        configuration.
+        `events` or `initial` is no Spark data frame, a column is missing or has a type that cannot be, the
+        state store of a stream is not RocksDB's, the configuration or remember cannot be, pyspark or protobuf
+        is missing, or the workers run something else. Later, when the stream runs, its query fails if the
+        checkpoint was made with another configuration.
     """
     check_frame(events, "events")
     if initial is not None:

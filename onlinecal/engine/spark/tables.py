@@ -243,13 +243,15 @@ def recalibrated(
         For a `BoostedRecalibrator` that was fitted with forecasts: the column of initial forecasts. None:
         there is none.
     into
-        The name of the added column. Of k columns `a`, `b`, ... k columns `into_a`, `into_b`, ... are made.
+        The name of the added column. Of k columns `a`, `b`, ... it is how k names begin: by default
+        `recalibrated_a`, `recalibrated_b`, ...
 
     Returns
     -------
     DataFrame
-        The table's columns, and: an array of k doubles for a column of arrays, k columns of doubles for k
-        columns, one double for forecasts or features.
+        The table's columns, and behind them: one column of arrays of k doubles for a column of arrays, k
+        columns of doubles for k columns, one column of doubles, probabilities of outcome 1, for forecasts or
+        features.
 
     Raises
     ------
