@@ -43,7 +43,6 @@ from numba import typeof, types
 from numba.core import config
 
 from onlinecal.compiling import filling
-from onlinecal.compiling.folder import alone
 from onlinecal.compiling.kernels import compiled, loaded, namespace
 
 Kind = TypeVar("Kind")
@@ -54,8 +53,6 @@ CHILD_AFTER = 1.0
 """After so many seconds of work more is likely to come, and a child process compiles missing kernels."""
 LOOKS_APART = 0.05
 """So many seconds of work lie between two looks at what the child has done."""
-LONGEST_WAIT = 60.0
-"""The most seconds that a process waits for another one that compiles."""
 
 
 class Address(NamedTuple):
@@ -202,9 +199,7 @@ class Beginning:
             if point is None:
                 if not must and not self.must_compile_here(entry, kinds):
                     return None
-                # another process may be about to keep it
-                with alone(LONGEST_WAIT):
-                    point = entry.kernel.compile(kinds)
+                point = entry.kernel.compile(kinds)
             # calls for many rows may have other types the next time
             compiled_form = entry.kernel if entry.types is None else point
             setattr(self.kind, entry.name, staticmethod(compiled_form))

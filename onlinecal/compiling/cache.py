@@ -47,6 +47,11 @@ def only_what_is_there() -> Iterator[None]:
         _thread.loads_only = False
 
 
+def loads_only() -> bool:
+    """Whether this thread is in that context."""
+    return getattr(_thread, "loads_only", False)
+
+
 class KernelCache(NullCache):
     """The cache of one dispatcher, which reads and hashes nothing before it is asked for code."""
 
@@ -54,15 +59,24 @@ class KernelCache(NullCache):
         self._function = function
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code for these types, None if it is not there or cannot be trusted."""
+        """The code for these types, None if it is not there or cannot be trusted.
+
+        If another process compiles it just now, it is waited for.
+        """
         # whatever is wrong with the file, the kernel can be compiled
         with suppress(Exception):
-            data = folder.read(self._name(sig, target_context.codegen()))
+            name = self._name(sig, target_context.codegen())
+            data = folder.read(name)
+            if data is None and not loads_only():
+                folder.take_turn(name)
+                data = folder.read(name)
             if data is not None:
                 # the functions that the code refers to; this takes a third of a second
                 target_context.refresh()
-                return put_together(target_context, data)
-        if getattr(_thread, "loads_only", False):
+                found = put_together(target_context, data)
+                folder.end_turn()
+                return found
+        if loads_only():
             raise NotThere
         return None
 
@@ -72,6 +86,7 @@ class KernelCache(NullCache):
         with suppress(Exception):
             if can_be_kept(data):
                 folder.write(self._name(sig, data.codegen), take_apart(data))
+        folder.end_turn()
 
     def _name(self, sig: Any, codegen: Any) -> str:
         """The name of the code's file."""

@@ -2,9 +2,9 @@
 
 The child ends when it is done, or as soon as its parent ends in any way. `beginning` starts one, and asks
 `is_busy` before, so that a process has one child at a time; if two threads ask at once there may be two, of
-which the lock of the folder lets one compile. `_running` is the child that was started last, whether it has
-ended or not; `start` alone writes it. Parent and child share nothing but the folder of compiled code, where a
-file is complete or not there. So a child may be killed at any time.
+which one compiles a kernel and the other waits for it. `_running` is the child that was started last, whether
+it has ended or not; `start` alone writes it. Parent and child share nothing but the folder of compiled code,
+where a file is complete or not there. So a child may be killed at any time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from numba.core import config
 from numba.core.serialize import dumps
 
-from onlinecal.compiling.folder import alone, kept_in
+from onlinecal.compiling.folder import kept_in
 
 if TYPE_CHECKING:
     from onlinecal.compiling.beginning import Address
@@ -39,7 +39,6 @@ filling.fill(int(sys.argv[1]), sys.argv[2])
 """
 PARENT_LOOKS_APART = 0.5
 """A child looks every so many seconds whether its parent is there."""
-NO_LIMIT = 1e9
 
 
 class Filling:
@@ -100,9 +99,8 @@ def fill(parent: int, work: str) -> None:
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     address, wanted = pickle.loads(base64.b64decode(work))
     beginning = address.reach()
-    with alone(NO_LIMIT):
-        for name, types in wanted.items():
-            beginning.entries[name].kernel.compile(types)
+    for name, types in wanted.items():
+        beginning.entries[name].kernel.compile(types)
 
 
 def _watch(parent: int) -> None:

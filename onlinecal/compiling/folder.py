@@ -9,8 +9,9 @@ Each of them has one folder for each set of versions of the libraries that compi
 each kernel and types of arguments, under a name that tells what the kernel is made of (`ingredients`).
 
 `write` alone adds code, `_note_use` touches it, and `_sweep` removes what is old; any number of processes may
-do so at a time. (`alone` makes the file whose lock it takes.) A file of code is complete or not there, and
-its name says all that its content depends on. So it does not matter who wrote it last, and a file that is
+do so at a time. A process that compiles takes a turn, so that others wait for its code and do not compile it
+as well. `_turn` is the file that it holds for that, or held last. A file of code is complete or not there,
+and its name says all that its content depends on. So it does not matter who wrote it last, and a file that is
 lost is compiled again. Nothing here changes a result. `_told` only remembers that this process has warned. A
 file is the checksum of the code, and then the code: whoever changes that need not care for old files, since
 one whose checksum is wrong counts as missing.
@@ -26,10 +27,10 @@ import tempfile
 import time
 import uuid
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 import llvmlite
 import numba
@@ -45,10 +46,12 @@ except ImportError:
     fcntl = None  # type: ignore[assignment]
 
 SUFFIX = ".kernel"
-LOCK = "alone"
-"""The file whose lock is held by the process that compiles."""
+TURNS = "turns"
+"""The file of which a process that compiles locks one byte, which stands for the code that it compiles."""
 GLANCE = 0.05
-"""The seconds between two attempts of a process that waits for the lock."""
+"""The seconds between two attempts of a process that waits for another one."""
+LONGEST_WAIT = 60.0
+"""The most seconds that a process waits for another one that compiles."""
 DAY = 86400.0
 UNUSED = 60 * DAY
 """Code that was not used for so many seconds is removed."""
@@ -56,6 +59,7 @@ MOST_KERNELS = 4000
 """How many files are kept: the least recently used ones beyond that are removed."""
 
 _told: list[str] = []
+_turn: IO[str] | None = None
 
 
 def kept_in() -> Path | None:
@@ -108,26 +112,31 @@ def write(name: str, data: bytes) -> None:
         warnings.warn_explicit(_told[0], RuntimeWarning, "onlinecal", 0)
 
 
-@contextmanager
-def alone(patience: float) -> Iterator[None]:
-    """A context that one process is in at a time; one that has waited `patience` seconds enters anyway."""
-    place, end = kept_in(), time.monotonic() + patience
+def take_turn(name: str) -> None:
+    """Wait until no other process compiles the code of this name; from then on others wait for this one.
+
+    A process that has waited LONGEST_WAIT seconds goes on anyway. A process has one turn at most, so none
+    waits in a circle; the turn ends with `end_turn`, with the next turn, or with the process.
+    """
+    global _turn
+    end_turn()
+    place, end = kept_in(), time.monotonic() + LONGEST_WAIT
     if fcntl is None or place is None:
-        yield
         return
-    with open(os.open(place / LOCK, os.O_RDWR | os.O_CREAT, 0o600), "w") as file:
-        while True:
-            with suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            if time.monotonic() > end:
-                break
-            time.sleep(GLANCE)
-        try:
-            yield
-        finally:
-            # a process that was forked meanwhile has the file, too
-            fcntl.flock(file, fcntl.LOCK_UN)
+    # it stays open for as long as the turn lasts
+    _turn = open(os.open(place / TURNS, os.O_RDWR | os.O_CREAT, 0o600), "w")  # noqa: SIM115
+    byte = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])
+    while time.monotonic() < end:
+        with suppress(BlockingIOError, PermissionError):
+            fcntl.lockf(_turn, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+            return
+        time.sleep(GLANCE)
+
+
+def end_turn() -> None:
+    """Let other processes go on."""
+    if _turn is not None:
+        _turn.close()
 
 
 @cache

@@ -25,6 +25,7 @@ from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.serialize import dumps
 from numba.core.targetconfig import ConfigStack
 
+from onlinecal.compiling.folder import end_turn
 from onlinecal.compiling.garbage import without_garbage_collection
 
 JITCodeLibrary: Any = getattr(codegen, "JITCodeLibrary", object)
@@ -222,8 +223,13 @@ class KernelCompiler(OwnCompiler):
 
     def compile_extra(self, function: Any) -> Any:
         """Compile without collecting garbage, which takes a tenth of the time and finds nothing."""
-        with without_garbage_collection():
-            return super().compile_extra(function)
+        try:
+            with without_garbage_collection():
+                return super().compile_extra(function)
+        except BaseException:
+            # an interrupt, perhaps: no other process is to wait for this one
+            end_turn()
+            raise
 
     def define_pipelines(self) -> list[PassManager]:
         """The same passes, after the kernel has got its number."""

@@ -1,22 +1,16 @@
 """Processes that begin with the interpreter: a child compiles, once, for all, and none is left behind."""
 
-import base64
 import os
-import pickle
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from functools import partial
-from types import SimpleNamespace
 
 import pytest
 from numba.core import config
 
-from onlinecal.compiling import beginning, filling
-from onlinecal.compiling.folder import alone
 from tests import ROOT
 
 BEGIN = """
@@ -143,21 +137,6 @@ def test_a_child_that_fails_costs_nothing_but_time(run):
     assert run(program) == ["1", "False", "True", "True"]
 
 
-def test_a_child_compiles_when_no_other_process_does(monkeypatch):
-    compiled = threading.Event()
-    entry = SimpleNamespace(kernel=SimpleNamespace(compile=lambda types: compiled.set()))
-    address = beginning.Address("os", "getpid")
-    monkeypatch.setitem(beginning.BEGINNINGS, address, SimpleNamespace(entries={"advance": entry}))
-    monkeypatch.setattr(filling, "_watch", lambda parent: None)
-    work = base64.b64encode(pickle.dumps((address, {"advance": ()}))).decode()
-    child = threading.Thread(target=filling.fill, args=(0, work))
-    with alone(10.0):
-        child.start()
-        assert not compiled.wait(0.2)
-    assert compiled.wait(10.0)
-    child.join()
-
-
 FORKED = """
 play(stop=filling.is_busy)
 child = os.fork()
@@ -267,6 +246,9 @@ def test_two_processes_at_once_do_not_compile_the_same(run):
 
 
 ENDED = """
+# the child waits, as if another process compiled its kernel, and does not end by itself
+WAIT = "import time; from onlinecal.compiling import folder; folder.take_turn = lambda name: time.sleep(1e6)"
+filling.PROGRAM = filling.PROGRAM.replace("filling.fill", WAIT + "; filling.fill")
 play(stop=filling.is_busy)
 print(filling._running._process.pid, flush=True)
 if len(sys.argv) > 1:
@@ -278,19 +260,15 @@ if len(sys.argv) > 1:
 def test_no_child_is_left_behind(tmp_path, monkeypatch, killed):
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
     command = [sys.executable, "-c", COUNTER + BEGIN + ENDED, *["wait"] * killed]
-    # so that the child has to wait, and does not end by itself
-    with alone(10.0):
-        with subprocess.Popen(
-            command, env=environment(tmp_path), stdout=subprocess.PIPE, text=True
-        ) as parent:
-            child = int(parent.stdout.readline())
-            if killed:
-                parent.send_signal(signal.SIGKILL)
-            parent.wait()
-        end = time.monotonic() + 30.0
-        while is_alive(child) and time.monotonic() < end:
-            time.sleep(0.05)
-        assert not is_alive(child)
+    with subprocess.Popen(command, env=environment(tmp_path), stdout=subprocess.PIPE, text=True) as parent:
+        child = int(parent.stdout.readline())
+        if killed:
+            parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    end = time.monotonic() + 30.0
+    while is_alive(child) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not is_alive(child)
 
 
 def is_alive(process):

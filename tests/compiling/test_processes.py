@@ -232,3 +232,51 @@ def test_no_kernel_reaches_beyond_its_arrays():
     see `test_interpreted`.
     """
     assert words(CHECKED, NUMBA_BOUNDSCHECK="1", NUMBA_OPT="0") == ["checked", "done"]
+
+
+TURNS = """
+import os, signal
+from contextlib import suppress
+from onlinecal.compiling import compiled, folder, ingredients
+
+ingredients.is_ours = lambda path: True
+folder.LONGEST_WAIT = 1e9
+ready, go = os.pipe()
+started, start = os.pipe()
+child = os.fork()
+if child == 0:
+    folder.take_turn("kernel")
+    os.write(start, b".")
+    os.read(ready, 1)
+    folder.write("kernel", b"code")
+    # its turn ends with it
+    os._exit(0)
+os.read(started, 1)
+folder.take_turn("other")
+print(folder.read("kernel"))
+os.write(go, b".")
+folder.take_turn("kernel")
+print(folder.read("kernel"))
+folder.end_turn()
+
+@compiled
+def unknown(x):
+    return x.unknown
+
+def fails():
+    with suppress(Exception):
+        unknown(1)
+fails()
+child = os.fork()
+if child == 0:
+    # whoever waits for the process whose attempt has failed is ended
+    signal.alarm(20)
+    fails()
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_process_waits_for_another_only_while_that_compiles_the_same_kernel(play, tmp_path):
+    done = play(TURNS, environment=in_folder(tmp_path))
+    assert done.stdout.split() == ["None", "b'code'", "0"], done.stderr
