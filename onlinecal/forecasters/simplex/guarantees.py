@@ -32,6 +32,7 @@ FOREVER = 1 << 62
 """More rounds than will ever be played."""
 
 
+@lru_cache(maxsize=1024)
 def point_bound(support: int, slack: float | None = None, late: int = 0) -> Fraction:
     """The largest sum of sizes of biases at a grid point with that many classes of weight above zero.
 
@@ -47,6 +48,7 @@ def point_bound(support: int, slack: float | None = None, late: int = 0) -> Frac
     return 2 * (support - 1) * (lowest + late)
 
 
+@lru_cache(maxsize=1024)
 def point_swing(support: int, slack: float | None = None, late: int = 0) -> Fraction:
     """The most by which the biases of such a point can change, in l1, from one time to another.
 

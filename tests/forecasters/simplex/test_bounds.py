@@ -50,9 +50,16 @@ def test_no_adversary_breaks_the_guarantee(k, kind):
         assert certificate(memory) <= guarantees.uniform_guarantee(300, k, m) + TOLERANCE
 
 
-@pytest.mark.parametrize("follows", [False, True], ids=["barycentre", "hint"])
-@pytest.mark.parametrize("slack", [None, 1.0, 3.5])
-@pytest.mark.parametrize("k", [1, 2, 3, 5, 20])
+RULES = [(None, False), (None, True), (1.0, False), (3.5, True), (1.0, True), (3.5, False)]
+GRIDS = [
+    pytest.param(k, *rule, marks=pytest.mark.slow if (i + j) % 3 else ())
+    for i, k in enumerate([1, 2, 3, 5, 20])
+    for j, rule in enumerate(RULES)
+]
+"""All of them; by default two of six rules with each number of classes."""
+
+
+@pytest.mark.parametrize(("k", "slack", "follows"), GRIDS)
 def test_the_horizon_chooses_the_grid_with_the_smallest_guarantee(k, slack, follows):
     biases = [guarantees.bias_bound(k, m, slack) for m in range(1, 300)]
     prices = [guarantees.reach(k, m, follows) / m for m in range(1, 300)]
