@@ -182,8 +182,8 @@ class FosterForecaster(GridBaseline):
     more than 1/(2m) above it, down if it is more than that below. A point that leans neither way is forecast
     as it is, else one of two neighbours that lean towards each other is drawn. The expected calibration error
     (ECE) is the sum over points of |sum of (point - outcome) over the rounds in which it was forecast|, a sum
-    over rounds. While whoever chooses the outcomes does not see the draws, its mean is at most T/(2m) +
-    sqrt((m + 1) T), about 1.5 T^(2/3) at m = T^(1/3) (docs/theory-baselines.md).
+    over rounds. While whoever chooses the outcomes does not see the draws, the mean of the ECE is at most
+    T/(2m) + sqrt((m + 1) T), about 1.5 T^(2/3) at m = T^(1/3) (docs/theory-baselines.md).
 
     Parameters
     ----------
@@ -202,8 +202,8 @@ class FosterForecaster(GridBaseline):
 
     References
     ----------
-    Foster (1999). A proof of calibration via Blackwell's approachability theorem. Games and Economic
-    Behavior 29, 73-78.
+    Foster (1999). A proof of calibration via Blackwell's approachability theorem. Games and Economic Behavior
+    29, 73-78.
     """
 
     machine = mixing_rules(between_neighbours(lean))
@@ -213,12 +213,12 @@ class FosterForecaster(GridBaseline):
 class FosterHartForecaster(GridBaseline):
     """Draws between neighbouring grid points whose average errors differ in sign: hedging the forecast.
 
-    Forecasts are points of the grid 0, 1/m, ..., 1. A point whose average outcome is the point itself is
-    forecast as it is, else one of two neighbours is drawn, of which the lower one is below its average
-    outcome and the upper one above. The expected calibration error (ECE) is the sum over points of |sum of
-    (point - outcome) over the rounds in which it was forecast|, a sum over rounds. While whoever chooses the
-    outcomes does not see the draws, its mean is at most T/(2m) + sqrt((m + 1) T (1 + log(T/(m + 1))))
-    (docs/theory-baselines.md).
+    Forecasts are points of the grid 0, 1/m, ..., 1. A point whose average outcome is the point itself, or one
+    never forecast before, is forecast as it is, else one of two neighbours is drawn, of which the lower one
+    is below its average outcome and the upper one above. The expected calibration error (ECE) is the sum over
+    points of |sum of (point - outcome) over the rounds in which it was forecast|, a sum over rounds. While
+    whoever chooses the outcomes does not see the draws, the mean of the ECE is at most T/(2m) + sqrt((m + 1)
+    T (1 + log(T/(m + 1)))) (docs/theory-baselines.md).
 
     Parameters
     ----------
@@ -412,7 +412,7 @@ class FosterVohraForecaster(GridBaseline):
     moves from point to point at the rates of their regrets, which are the Brier score that the other point
     would have saved in all rounds of the one. The expected calibration error (ECE) is the sum over points of
     |sum of (point - outcome) over the rounds in which it was forecast|, a sum over rounds. While whoever
-    chooses the outcomes does not see the draws, its mean is at most T/(2m) + sqrt(m + 1) T^(3/4)
+    chooses the outcomes does not see the draws, the mean of the ECE is at most T/(2m) + sqrt(m + 1) T^(3/4)
     (docs/theory-baselines.md). The literature states the rate T^(2/3), at m = T^(1/3), and games show it. A
     round costs up to the cube of the number of points that the chain can reach, which adversaries can make
     most of the grid.
@@ -492,7 +492,7 @@ class LinearOptimisationForecaster(GridBaseline):
     points of |sum of (point - outcome) over the rounds in which it was forecast|, a sum over rounds. It is
     the largest inner product of the points' sums with a vector of numbers in [-1, 1]. Gradient ascent moves
     such a vector, and is within sqrt((m + 1) T) of the largest product. For each of its vectors a draw
-    between two neighbours, found by bisection, keeps the expected product below 1/(2m) a round. So while
+    between two neighbours, found by bisection, keeps the expected product at most 1/(2m) a round. So while
     whoever chooses the outcomes does not see the draws, the mean of the ECE is at most T/(2m) + sqrt((m + 1)
     T) at the horizon T, about 1.5 T^(2/3) at m = T^(1/3). A round takes log2(m) steps, whatever T is.
 
@@ -593,11 +593,11 @@ class MinimaxForecaster(GridBaseline):
     Forecasts are points of the grid 0, 1/m, ..., 1. Calibration follows from the minimax theorem, as Hart
     observed: against a known mixture of outcomes there is a good forecast, so there is a mixture of forecasts
     that is good against every outcome. His game lasts T rounds; this one is played a round at a time. It
-    keeps the sum over points of the squared lean small, by how much |sum of (point - outcome)| exceeds 1/(2m)
-    for each of the point's rounds. The expected calibration error (ECE) is the sum over points of |sum of
-    (point - outcome) over the rounds in which it was forecast|, a sum over rounds. While whoever chooses the
-    outcomes does not see the draws, its mean is at most T/(2m) + sqrt((m + 1) T), since the mixture is no
-    worse than that of FosterForecaster. A round takes O(m) steps.
+    keeps the sum over points of the squared lean small, the lean of a point being by how much |sum of (point
+    - outcome)| exceeds 1/(2m) for each of its rounds. The expected calibration error (ECE) is the sum over
+    points of |sum of (point - outcome) over the rounds in which it was forecast|, a sum over rounds. While
+    whoever chooses the outcomes does not see the draws, the mean of the ECE is at most T/(2m) + sqrt((m + 1)
+    T), since the mixture is no worse than that of FosterForecaster. A round takes O(m) steps.
 
     Parameters
     ----------

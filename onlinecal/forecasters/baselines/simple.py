@@ -224,8 +224,8 @@ class UCalibratedForecaster(Baseline):
     horizon
         T, the number of rounds that the rate suits, at least 1.
     rate
-        q, above 0 and at most 0.9: a number of k zeros, and one of k ones, is imagined with chance
-        q (1 - q)^k each, anew in each round. None: sqrt(2/T), at most 0.9.
+        q, above 0 and at most 0.9. In each round a number of imagined zeros and one of imagined ones are
+        drawn anew; each is k with chance q (1 - q)^k. None: sqrt(2/T), at most 0.9.
     seed
         Of the draws: an integer or a sequence of integers, none negative. The same seed and outcomes give the
         same forecasts.

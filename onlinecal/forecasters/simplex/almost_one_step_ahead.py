@@ -323,11 +323,12 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         guide = NO_HINTS
         if hints is not None:
             check_expected(self.hints, "hints")
-            guide, rounds = as_array(hints, "hints", "an array"), len(played.numbers)
+            rounds, k = len(played.numbers), played.vectors.shape[1]
+            guide = as_array(hints, "hints", "an array", f"of shape {rounds, k}")
             if guide.ndim == 2 and len(guide) != rounds:
                 named = f"{rounds} and {len(guide)}"
                 raise ValueError(f"outcomes and hints must have the same length, got {named}")
-            guide = check_distributions(hints, (rounds, played.vectors.shape[1]), "hints")
+            guide = check_distributions(hints, (rounds, k), "hints")
         run.note_late(len(self._open))
         forecasts, charged = replayed(run, played, guide, return_look_ahead)
         self._run = run

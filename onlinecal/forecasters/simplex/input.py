@@ -130,15 +130,23 @@ def check_distributions(values: Any, shape: tuple[int, ...], name: str) -> NDArr
     array = as_array(values, name, f"an array of shape {shape}", f"of shape {shape}")
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    allowed = f"{name} must be numbers in [0, 1] that sum to 1"
+    if len(shape) == 1 and array.dtype.kind not in "iufb" and not all(map(_may_be_share, array)):
+        # one vector has no rows, which other errors would name
+        raise ValueError(f"{allowed}, got {shown([plain(value) for value in values])}")
     array = as_numbers(array, f"{name} must be numbers in [0, 1]")
     rows = array.reshape(-1, shape[-1])
     bad = ~((rows >= 0.0) & (rows <= 1.0)).all(axis=1) | ~(np.abs(rows.sum(axis=1) - 1.0) <= SUM_TOLERANCE)
     if bad.any():
         row = int(np.argmax(bad))
         place = f" at row {row}" if len(shape) > 1 else ""
-        got = shown(rows[row].tolist())
-        raise ValueError(f"{name} must be numbers in [0, 1] that sum to 1, got {got}{place}")
+        raise ValueError(f"{allowed}, got {shown(rows[row].tolist())}{place}")
     return normalised(array)
+
+
+def _may_be_share(value: Any) -> bool:
+    is_number: bool = isinstance(value, Real)
+    return is_number and 0.0 <= value <= 1.0
 
 
 def normalised(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

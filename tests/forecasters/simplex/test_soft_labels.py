@@ -146,7 +146,8 @@ def test_units_that_cannot_be_are_refused(wrong):
 WRONG = {
     "sum to 1": ([0.5, 0.4, 0.2], [0.5, 0.7, -0.2], [0.5, float("nan"), 0.5], {0: 0.5}, {}),
     "3 probabilities": ([0.5, 0.5], [[0.5, 0.3, 0.2]]),
-    "numbers": ({0: "much"}, np.array(["a", "b", "c"])),
+    r"sum to 1, got \['": ({0: "much"}, np.array(["a", "b", "c"])),
+    r"sum to 1, got \[None, 0.5, 0.0\]": ({0: None, 1: 0.5},),
     "hail": ({0: 0.5, "hail": 0.5},),
 }
 
@@ -164,6 +165,7 @@ def test_what_is_no_distribution_is_refused(message, outcome):
         with pytest.raises(ValueError, match=message) as caught:
             act(*arguments)
         assert re.search(name, str(caught.value))
+        assert str(caught.value).count(" row ") == name.count(" row ")
         assert np.array_equal(forecaster.memory, memory)
         assert forecaster.n_open == 1
 
