@@ -370,7 +370,8 @@ def _order(numbers: NDArray[Any] | None, column: pl.Series, path: Path, letters:
         try:
             times = read_times(column, f"{called(path)}: cannot sort by {column.name!r}, which")
         except ValueError as error:
-            raise ValueError(f"{error}; {LETTERS}{column.name} sorts texts by their letters") from error
+            text = f"{error}; or sort by {LETTERS}{column.name}, the order of the texts' letters"
+            raise ValueError(text) from error
         times.check_present()
         numbers = times.values
     return np.argsort(numbers, kind="stable")

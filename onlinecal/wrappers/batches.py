@@ -38,9 +38,10 @@ class BatchClassifier(base.MiniBatchClassifier):
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Probabilities of the labels for all rows of X, none of which is learnt.
 
-        They are what `predict_proba_one` answers to one row after the other. Where that opens a round, each
-        row opens one. A wrapped model with a `predict_proba_many` of its own is asked once, about all of X;
-        but with X of polars every model is asked row by row. Keywords go to the wrapped model.
+        They are what `predict_proba_one` answers to one row after the other. In CalibratedClassifier and
+        GroupCalibratedClassifier each row opens a round, which its label settles later. A wrapped model with
+        a `predict_proba_many` of its own is asked once, about all of X; but with X of polars every model is
+        asked row by row. Keywords go to the wrapped model.
 
         Parameters
         ----------
@@ -67,10 +68,10 @@ class BatchClassifier(base.MiniBatchClassifier):
         """The most probable label of each of the n rows of X: of equal ones the first in the answer.
 
         It is a pandas Series with the index of X, or a polars Series, in the order of the rows; None stands
-        where no label is known yet. Each row is asked about by `predict_proba_one`, so rounds are opened
-        where that opens one; nothing is learnt. Keywords go to the wrapped model. Raises ValueError if X is
-        no DataFrame of pandas or polars, or has no rows, or the model answers with something else than
-        numbers by label.
+        where no label is known yet. In CalibratedClassifier and GroupCalibratedClassifier each row opens a
+        round, which its label settles later. Nothing is learnt. Keywords go to the wrapped model. Raises
+        ValueError if X is no DataFrame of pandas or polars, or has no rows, or the model answers with
+        something else than numbers by label.
         """
         answers = self._answers_of(check_frame(X), **kwargs)
         return labels_like(X, [max(answer, key=answer.__getitem__) if answer else None for answer in answers])
@@ -78,10 +79,10 @@ class BatchClassifier(base.MiniBatchClassifier):
     def learn_many(self, X: Any, y: Any, **kwargs: Any) -> None:
         """Learn n rows with their labels, in their order, each as `learn_one` does.
 
-        In wrappers whose forecasts wait for labels, that settles the oldest forecast that waits for equal
-        features; a row without one settles nothing, and is learnt. A wrapped model with a `learn_many` of its
-        own learns all of X at once, before the first row is settled. Any other model, and with X of polars
-        every model, learns the rows one by one. Keywords go to the wrapped model.
+        In CalibratedClassifier and GroupCalibratedClassifier that settles the oldest forecast that waits for
+        equal features; a row without one settles nothing, and is learnt. A wrapped model with a `learn_many`
+        of its own learns all of X at once, before the first row is settled. Any other model, and with X of
+        polars every model, learns the rows one by one. Keywords go to the wrapped model.
 
         Parameters
         ----------

@@ -209,7 +209,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far for the features x, by label; they sum to 1.
 
-        Empty while neither the model nor the stream has named a label.
+        Empty while neither the model nor the stream has named a label; a label that is known alone has 1.
 
         Asking opens a round, which the label of equal features settles in `learn_one`. Asking about the very
         same object again, with nothing else asked in between, answers for the same round anew: the last

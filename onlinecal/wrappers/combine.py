@@ -245,7 +245,7 @@ class CombinedForecasts(Growing):
     def report(self) -> CombinedReport:
         """What each model was worth, alone and together, and what is proven, as a `CombinedReport`.
 
-        It is of the rows whose outcomes are known to this result.
+        It is of the rows that are settled so far, whose outcomes this result knows.
         """
         return self._report
 
@@ -681,7 +681,8 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the two labels for the features x, by label; they sum to 1.
 
-        While neither the models nor the stream have named two labels, there are fewer, or none.
+        While neither the models nor the stream have named two labels, a label that is known alone has 1, and
+        without any the dict is empty.
 
         Asking opens a round, which the label of equal features settles in `learn_one`. Asking about the very
         same object again, with nothing else asked in between, answers for the same round anew: the last

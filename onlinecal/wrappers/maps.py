@@ -74,9 +74,9 @@ class MappedClassifier(ClassifierWrapper):
 
         Of two labels the map changes the probability of the positive one (True, or 1, or the greater of two
         numbers, or the label that came first); of more it changes that of each label, and all are divided by
-        their sum. Empty while neither the model nor the stream has named a label. Nothing is learnt, and no
-        round is opened. Keywords go to the wrapped model. Raises ValueError if the model answers with
-        something else than numbers by label.
+        their sum. A label that is known alone has 1; the dict is empty while neither the model nor the stream
+        has named a label. Nothing is learnt, and no round is opened. Keywords go to the wrapped model. Raises
+        ValueError if the model answers with something else than numbers by label.
         """
         answer = read_numbers(self.classifier.predict_proba_one(x, **kwargs))
         known = self._labels.known
@@ -118,8 +118,8 @@ class MappedClassifier(ClassifierWrapper):
 class PlattScaling(MappedClassifier):
     """Online Platt scaling: corrects the slope and the offset of a river classifier's log odds.
 
-    Two numbers are learnt, of more than two labels two for each: one gradient step on the log loss a label.
-    There is no guarantee: labels that change their behaviour, or are chosen against it, defeat it. Wrap it in
+    Two numbers are learnt, by a gradient step on the log loss after each label; of more than two labels two
+    numbers for each. There is no guarantee, and what no slope and offset can mend stays: wrap it in
     CalibratedClassifier to have one.
 
     Parameters
@@ -467,7 +467,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
             least 2) actions, the same at each call.
         raw
             True: decisions by the wrapped model's own answers, for comparison. False: by the recalibrated
-            ones.
+            ones, which before the first fit are the same.
 
         Returns
         -------
@@ -565,18 +565,19 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
     classifier
         The river classifier to wrap.
     p
-        Order of the l_p error, in which level sets are weighted with their shares of the rounds: above 1, or
-        inf for the largest error of a level set and class.
+        Order of the error, above 1, or inf. Of each level set and class the error is |sum of (probability -
+        outcome)| in the level set, divided by the number of all rounds; the error of order p is (sum of the
+        p-th powers of these)^(1/p), with inf the largest of them.
     epsilon
-        The error to reach, between 0 and 1. It counts only where `tolerance` or `n_levels` is None.
+        The error of order p to reach, between 0 and 1. It counts only where `tolerance` or `n_levels` is
+        None.
     delta
         With what chance the guarantee for independent rounds may fail, between 0 and 1.
     n_levels
         Into how many equal steps the probability of each class is divided, at least 1. None: as many as
         1/beta, rounded up, with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the paper.
     tolerance
-        The largest error of a level set and class, weighted with the level set's share of the rounds, that is
-        not corrected, between 0 and 1. None: beta/2, as above.
+        The largest error of a level set and class that is not corrected, between 0 and 1. None: beta/2.
     estimation
         "plug-in": all estimates are made from all counts. "pools": rounds are dealt at random to separate
         pools, with noise, as in the paper; that needs thousands of times as many rounds.

@@ -245,7 +245,8 @@ class OnlineRecalibratedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEsti
         if table.shape[1:] != self.classes_.shape or not np.array_equal(own, self.classes_):
             raise ValueError(
                 f"estimator must answer with a column for each of the classes {self.classes_.tolist()}, got "
-                f"shape {table.shape} for the classes {own.tolist()}"
+                f"shape {table.shape} for the classes {own.tolist()}: its predict_proba must keep to the "
+                "classes that its partial_fit was given"
             )
         return table
 

@@ -121,7 +121,7 @@ class RecalibratedStream(Growing):
     def report(self) -> StreamReport:
         """Scores before and after, remarks and what is proven, as a `StreamReport`.
 
-        It is of the rows whose outcomes are known to this result, and with groups also of each group.
+        It is of the rows that are settled so far, by an outcome or as absent; with groups also of each group.
         """
         return self._whole_report
 

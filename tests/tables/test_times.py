@@ -222,7 +222,7 @@ def test_files_of_all_formats_are_sorted_by_the_same_times(tmp_path, form):
 def test_no_column_of_texts_is_sorted_by_its_letters_unless_that_is_said(tmp_path, form, style):
     texts = [day.strftime(style) for day in DAYS]
     path = file_of(tmp_path, form, texts)
-    with pytest.raises(ValueError, match=r"cannot sort by 'day', which has .* at row 0, .*letters:day sorts"):
+    with pytest.raises(ValueError, match=r"cannot sort by 'day', which has .* at row 0, .*letters:day"):
         read_rounds(path, "y", ["p"], sort="day")
     by_letters = read_rounds(path, "y", ["p"], sort="letters:day", reading=Reading())
     assert by_letters.frame["day"].to_list() == sorted(texts)
