@@ -115,7 +115,7 @@ class Stream:
         """A new `Adversary`, or with several classes a `MulticlassAdversary`, that plays these outcomes once.
 
         It looks at no forecast, raises ValueError when it is asked for more than T outcomes, and has the
-        hints as its `hints`.
+        hints as its `hints`. Raises ValueError for more than 1000 classes.
         """
         if self.n_classes is None:
             return Adversary(self.name, REPLAY, [self.phase()], horizon=len(self))
@@ -166,9 +166,10 @@ def replay_file(
     Parameters
     ----------
     path
-        The file; its extension says how to read it: .csv or .tsv, .jsonl or .ndjson, both also with .gz
-        behind it, .parquet or .pq, or .npz. "-" is standard input. A CSV starts with a header; its fields are
-        separated by commas, semicolons, tabs or bars. The columns of an NPZ are its arrays.
+        The file; its extension says how to read it: .csv or .tsv; .jsonl, .ndjson or .json, with a JSON
+        object a line; these also with .gz behind; .parquet or .pq; or .npz. "-" is standard input. A CSV
+        starts with a header; its fields are separated by commas, semicolons, tabs or bars. The columns of an
+        NPZ are its arrays.
     outcome
         The column of outcomes: 0 and 1, or booleans (as texts also true/false, yes/no, in any case).
     forecast

@@ -118,10 +118,11 @@ def recalibrate(
     """Recalibrate a table of probabilities; say what it gained on rows that were not fitted.
 
     FILE has class probabilities and labels, or forecasts of one event and outcomes. Columns that are not
-    named are found by usual names (p_*, label; forecast, outcome). All methods that apply are compared, and
-    the table says which to take: half of the rows are fitted and the others tested, and then the other way
-    round. Intervals hold 95 %, by drawing the tested rows anew. Of methods that cannot be told apart the
-    simplest is recommended. All errors are averages over rows.
+    named are found by usual names (p_*, label; forecast, outcome), but the outcome has to be named with
+    --method groups and boost, and the forecast with groups. All methods that apply are compared, and the
+    table says which to take: half of the rows are fitted and the others tested, and then the other way round.
+    Intervals hold 95 %, by drawing the tested rows anew. Of methods that cannot be told apart the simplest is
+    recommended. All errors are averages over rows.
 
     --method fits one method alone. lp corrects class probabilities, each set of rows with similar ones
     together, until the L_p error is small. decision corrects them until decision makers who trust them see

@@ -432,11 +432,12 @@ def level_sets(
     Returns
     -------
     Picture
-        Its table has a row for each level set and class, in the order of the picture; all of them, whatever
-        `shown` is. The columns are level_set (its name, as "0 ≥ 0.3, 2 ≥ 0.5"), class, rows, mass (their
-        share of all rows), forecast (the mean probability of the class; before and after in its place if
-        there is an `after`), frequency (of the class), low and high (the ends of its interval), share
-        (|mass * error|^p as a part of the sum over all, for p = inf |mass * error| as a part of the largest).
+        Its table has a row for each level set and each class that was forecast or came there, in the order of
+        the picture; all of them, whatever `shown` is. The columns are level_set (its name, as "0 ≥ 0.3, 2 ≥
+        0.5"), class, rows, mass (their share of all rows), forecast (the mean probability of the class;
+        before and after in its place if there is an `after`), frequency (of the class), low and high (the
+        ends of its interval), share (|mass * error|^p as a part of the sum over all, for p = inf |mass *
+        error| as a part of the largest).
 
     Raises
     ------

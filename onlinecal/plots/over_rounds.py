@@ -334,9 +334,9 @@ def running_distance(
 ) -> Picture:
     """Draw the distance to calibration of the rounds so far, as an average per round, against the round.
 
-    The distance is the sum of |forecast - q| over rounds for the nearest calibrated sequence q. The line is
-    the upper end of a proven bracket, and the band below it reaches to the lower end. Called again on the
-    same axes it adds another history, in another colour.
+    The distance is the sum of |forecast - q| for the nearest calibrated sequence q, here divided by the
+    number of rounds. The line is the upper end of a proven bracket, and the band below it reaches to the
+    lower end. Called again on the same axes it adds another history, in another colour.
 
     Parameters
     ----------

@@ -97,7 +97,9 @@ def experiment(
     written_tables = (f"{name}{ending}.csv" for name in wanted for ending in ("", "-splits"))
     check_folder(out, written_tables, Path(file))
     if file != MADE_UP and not Path(file).exists():
-        raise FileNotFoundError(f"no such file: {file}{did_you_mean(file, [MADE_UP], 'Without a file')}")
+        raise FileNotFoundError(
+            f"no such file: {file}{did_you_mean(file, [MADE_UP], 'Names that need no file')}"
+        )
     data = made_up_table() if file == MADE_UP else read_table(Path(file), probabilities, label)
     if data.labels is None:
         raise ValueError(f"{file} has no labels to fit to: name their column with --label")

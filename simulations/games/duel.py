@@ -180,28 +180,27 @@ def play(
     Parameters
     ----------
     forecaster
-        One of the library's plays on from its present state, which the game changes; if it has a window, this
-        holds the last rounds afterwards. Only a `SimplexAlmostOneStepAhead` stays as it is: a new run of it
-        plays. An object of your own with river's `predict_proba_one` and `learn_one` also plays, slowly, with
-        a UserWarning; its features are `round`, from 0, and `hint`, and it has no certificates.
+        One of the library's plays on from its present state, which the game changes; its window, if it has
+        one, holds the last rounds afterwards. Only a `SimplexAlmostOneStepAhead` stays as it is: a new run of
+        it plays. One of your own, with river's `predict_proba_one(x)` and `learn_one(x, y)`, plays slowly,
+        with a UserWarning; x has `round`, from 0, and `hint`, and there are no certificates.
     adversary
         One of `onlinecal.adversaries` is played from round 0, and stays as it is. It must have the classes of
-        the forecaster. An object of your own with a method `next(history)`, see `simulations.History`, also
-        plays, slowly, with a UserWarning.
+        the forecaster. One of your own, with `next(history)` (see `simulations.History`), plays slowly, with
+        a UserWarning.
     rounds
         T, at least 1.
     hints
         For each round a probability that the forecaster is given before it forecasts: in [0, 1], shape (T,),
-        or class probabilities of shape (T, k) with k classes. None: there are no hints; those of a recorded
-        adversary are played only if given here, as `adversary.hints`.
+        or class probabilities of shape (T, k). None: none, even if the adversary has `hints`.
     n_checkpoints
-        The certificate, the forecaster's proven bound on the distance to calibration, is recorded about this
-        many times, at least 1, after numbers of rounds that are evenly spread on a logarithmic axis.
+        How often, about, the certificate is recorded, which is the forecaster's proven bound on the distance
+        to calibration: at least 1, after numbers of rounds that are even on a logarithmic axis.
     progress
         A function that is called with the number of rounds played since the last call; None: nothing is told.
     draw
-        What the adversary sees of a forecaster that draws its forecast at random, before it chooses the
-        outcome: "seen", the forecast that was drawn; "hidden", the mean of what may be drawn.
+        What the adversary sees, before it chooses the outcome, of a forecaster that draws at random: "seen",
+        the forecast that was drawn; "hidden", the mean of what may be drawn. One of your own needs "seen".
 
     Returns
     -------
@@ -213,8 +212,7 @@ def play(
     ValueError
         If rounds or n_checkpoints is no whole number of at least 1; if the adversary has fewer outcomes than
         T, or other classes than the forecaster, or gives an outcome that is no class; if the hints are not T
-        hints of the kind above, or the forecaster takes none; if `draw` is another word; or if a player is
-        neither the library's nor such an object: the error says what is missing.
+        hints of the kind above, or the forecaster takes none; or if a player or `draw` is none of these.
 
     Examples
     --------

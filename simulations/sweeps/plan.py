@@ -120,7 +120,7 @@ def read_plan(path: Path, load: Sequence[Path] = ()) -> Plan:
     """
     if not path.is_file():
         raise FileNotFoundError(
-            f"no such file: {path}{did_you_mean(path, PACKAGED_SWEEPS, 'Without a file')}"
+            f"no such file: {path}{did_you_mean(path, PACKAGED_SWEEPS, 'Names that need no file')}"
         )
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -83,7 +83,8 @@ class SweepTables(NamedTuple):
         seconds is the time that it took to play and measure.
     trajectories
         A row for each checkpoint of a game: forecaster, adversary, rounds and seed of the game; round, how
-        many rounds had been played; certificate and guarantee, sums over these rounds.
+        many rounds had been played; certificate and guarantee, bounds on the distance to calibration, sums
+        over these rounds.
     rates
         A row for each forecaster, adversary and measure: exponent, the power of T with which the error
         grows, fitted to the games, and its standard_error; nominal, the power that theory names, and

@@ -35,32 +35,31 @@ def sweep(
     Parameters
     ----------
     plan
-        A mapping, or the path of a TOML file of its keys; "demo" and "arena" come with the package. Lists
-        that must be there are forecasters, adversaries (both of specs, names that may have settings, such as
-        "coin:bias=0.7") and rounds (numbers T). More keys are seeds (a list, [0] if missing), budget (the
-        effort for each distance; 1.0, which is up to three seconds), checkpoints (about how many certificates
-        of a game are recorded; 200) and load (a list of Python files that register players of your own).
+        A mapping, or a TOML file of its keys; "demo" and "arena" come with the package. It must have the
+        lists forecasters and adversaries (of specs, which are names, perhaps with settings, as
+        "coin:bias=0.7") and rounds (of numbers T). It may have seeds (a list; [0]), budget (the effort for
+        each distance; 1.0, up to three seconds), checkpoints (how many certificates of a game are recorded;
+        200) and load (a list of Python files that register players of your own).
     out
-        The folder that keeps every finished game, made if it is not there: the same call goes on from there
-        after an interrupt, and plays only what is missing if the plan has grown. `onlinecal plot` draws what
-        is in it. None: nothing is kept but what comes back.
+        The folder, made if need be, that keeps every finished game: the same call goes on from there after an
+        interrupt, and plays only what is missing if the plan has grown. `onlinecal plot` draws what is in it.
+        None: nothing is kept but what comes back.
     n_jobs
-        How many processes of this machine play, at least 1; -1: as many as it has cores. With 1 this process
-        plays.
+        How many processes of this machine play, at least 1; -1: as many as it has cores. 1: this process.
     backend
         Who plays: "loky", processes of this machine, or "dask" or "ray". The results are the same.
     scheduler
         HOST:PORT of a Dask or Ray cluster, which has its own number of workers; None: this machine. Not with
         "loky".
     progress
-        A function that is called as progress(finished, games) with two numbers of games, at the start and
-        when one is finished; None: nothing is told.
+        A function that is called, at the start and after each game, with the numbers of finished and of all
+        games; None: nothing is told.
 
     Returns
     -------
     SweepTables
-        Three data frames of polars: results, a row for each game; trajectories, its certificates as it went
-        on; rates, how fast errors grow with T.
+        Data frames of polars: results, a row for each game; trajectories, their certificates as they went on;
+        rates, how fast errors grow with T.
 
     Raises
     ------

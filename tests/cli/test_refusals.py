@@ -76,7 +76,7 @@ WRONG = [
     (f"simulate --classes 3 --adversary {SEGMENTS}", "n_classes must be at least 7, the classes of"),
     (f"simulate --classes 7 --adversary {SEGMENTS} --rounds 9999", "has only 2310 rounds"),
     ("simulate --classes 3 --adversary file:path=games.csv", "must be a numpy archive"),
-    ("sweep demmo", "no such file: demmo; did you mean 'demo'? Without a file: demo, arena"),
+    ("sweep demmo", "no such file: demmo; did you mean 'demo'? Names that need no file: demo"),
     ("sweep demo --out taken", "--out must be a folder, but taken is a file"),
     ("sweep demo --scheduler 127.0.0.1:1", "--scheduler needs --backend dask or ray"),
     ("sweep demo --backend ray --scheduler 127.0.0.1:1 --jobs 2", "--jobs and --scheduler exclude"),
