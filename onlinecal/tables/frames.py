@@ -119,9 +119,11 @@ def refuse_no_array(values: Any, name: str, wanted: str) -> None:
             f"{name} must be {wanted}, got the text {shown(values)}: if it names a file, read it first"
         )
     if isinstance(values, Mapping) and (type(values).__module__.partition(".")[0] != "xarray"):
+        # of single values a DataFrame cannot be made
+        are_single = any(_length(value) is None for value in values.values())
+        advice = "list(...) of its values" if are_single else "pandas.DataFrame(...) of it"
         raise ValueError(
-            f"{name} must be {wanted}, got a dict with the keys {list(values)[:3]}: "
-            "give pandas.DataFrame(...) of it"
+            f"{name} must be {wanted}, got a dict with the keys {list(values)[:3]}: give {advice}"
         )
     for parent in type(values).__mro__:
         unread = UNREAD_KINDS.get((parent.__module__.partition(".")[0], parent.__name__))

@@ -190,7 +190,8 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         patience = patience_of(expire_after, expire_as, moment, declared)
         if prior is not None and not declared:
             raise ValueError(
-                f"prior={prior!r} needs classes=[...], all labels: of two, its numbers are of the second"
+                f"prior={prior!r} needs classes=[...], all labels, got None: of two labels, prior has the "
+                "shares of the second"
             )
         ClassifierWrapper.__init__(self, classifier)
         ExpiringRounds.__init__(self, most_waiting)

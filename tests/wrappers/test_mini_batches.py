@@ -104,7 +104,7 @@ X, Y = next(batches(labels=(False, True)))
         ((X, [*Y[:14], 2]), r"y at row 14 must be one of the classes \[False, True\], got 2"),
         ((X, [*Y[:14], 0.3]), "y at row 14 must be a class label, got 0.3"),
         ((X, Y.to_frame("came")), r"y must be a column of labels, .*DataFrame of shape \(15, 1\): give one"),
-        ((X, dict.fromkeys(range(15), True)), "y must be a column of labels, .* got a dict"),
+        ((X, dict.fromkeys(range(15), True)), "y must be a column of labels, .* give list.* of its values"),
         ((X, iter(Y)), "y must be a column of labels, .* which is read once"),
         ((X.iloc[:0], Y[:0]), "X is empty"),
         ((X.to_numpy(), Y), "X must be a pandas or polars DataFrame, got ndarray"),
