@@ -46,6 +46,10 @@ def test_a_ledger_that_is_well_and_is_left_as_it_was(ledger):
     facts = found["ledger"]
     assert (facts["integrity"], facts["states_behind"]) == ("ok", 0)
     assert (facts["format"], facts["keys"]) == (STATE_FORMAT, 4)
+    state = ledger.stat()
+    assert (facts["bytes"], facts["wal_bytes"], facts["last_commit"]) == (state.st_size, 0, state.st_mtime)
+    assert facts["free_bytes"] > 0
+    assert re.search(r"last commit +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", shown)
     assert found["program"]["compiled"]
     assert hashlib.sha256(ledger.read_bytes()).digest() == before
 

@@ -4,6 +4,7 @@ import json
 import logging
 from contextlib import closing
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -15,6 +16,8 @@ from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.schema import loaded, loaded_outcome
 from onlinecal.engine.turns import KeyTurns
 from onlinecal.engine.watch import overview as logs
+from onlinecal.engine.watch.account import ALARMS, MONEY, PER_ALARM
+from onlinecal.engine.watch.key_watch import watched_by
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.measures.scores import LEAST_PROBABILITY
 from tests.engine.one_key import OneKey
@@ -74,6 +77,14 @@ def scores_in_the_log(path):
             found[key][f"brier{name}"] = np.square(p - y).sum(axis=1).mean() / (1 if named else 2)
             found[key][f"log_loss{name}"] = -(y * np.log(np.maximum(p, LEAST_PROBABILITY))).sum(axis=1).mean()
     return found
+
+
+def test_alarms_of_a_key_are_written_if_there_are_some():
+    sums = [0.0] * MONEY
+    assert msgspec.to_builtins(watched_by(sums)) == {"bias": 0.0}
+    sums[ALARMS + PER_ALARM : ALARMS + 2 * PER_ALARM] = 1.0, 7.0, 0.0
+    told = msgspec.to_builtins(watched_by(sums))
+    assert (told.get("alarms"), told["hint_alarms"], told["last_hint"]["event"]) == (None, 1, 7)
 
 
 def test_sums_are_those_of_the_log_however_events_are_cut_into_batches(tmp_path):

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onlinecal import AlmostOneStepAhead
+from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.input import MIXED, weights_of
+from onlinecal.forecasters.simplex.machine import cells
 from onlinecal.forecasters.simplex.machine import memory as layout
 from onlinecal.forecasters.simplex.machine import rules as machine
 from onlinecal.forecasters.simplex.machine.memory import FEWEST_RECORDS, certificate, enlarged, new_memory
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
+from onlinecal.forecasters.simplex.run import SimplexRun
 from tests.forecasters.simplex import play
 from tests.forecasters.simplex.reference import Hinted
 from tests.properties import examples
@@ -145,3 +147,23 @@ def test_a_coarse_grid_in_fine_units_is_the_same_game(k, m, step):
         expected, _ = play.replay(coarse, outcomes, guide)
         assert play.replay(fine, outcomes, guide)[0].tolist() == expected.tolist()
         assert certificate(fine) == pytest.approx(certificate(coarse), rel=1e-12)
+
+
+CHANGES = [
+    (cells.CELL_SCALE, 0),
+    (cells.CELL_STEP, 0),
+    (cells.FIRST_VERTEX, -1),
+    *((cells.FIRST_VERTEX + at, value) for at in range(3, 8) for value in (-1, 3)),
+]
+"""Places in the integers of a cell of three classes, and what cannot stand there."""
+
+
+@pytest.mark.parametrize(("place", "value"), CHANGES)
+def test_what_cannot_be_a_cell_is_not_settled(place, value):
+    run = SimplexRun(("a", "b", "c"), SimplexAlmostOneStepAhead(3, horizon=60))
+    cell, forecast = run.announce(np.array([0.2, 0.3, 0.5]))
+    cells.check_cell(cell.data, forecast, run.memory)
+    changed = cell.numbers.copy()
+    changed[place] = value
+    with pytest.raises(ValueError, match="the cell of a forecast"):
+        cells.check_cell(changed.tobytes(), forecast, run.memory)

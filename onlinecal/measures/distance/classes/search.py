@@ -288,7 +288,8 @@ class Pair(NamedTuple):
 def better_pairs(rounds: ClassRounds, group: Ints) -> Iterator[tuple[int, Ints]]:
     """Groupings, each better than the one before, with their work, until there is little to gain."""
     n_values, k = rounds.values.shape
-    kinds = np.zeros((3, 2 * len(group) + k), np.int64)
+    # at most one kind for each round
+    kinds = np.zeros((3, len(group)), np.int64)
     pair = Pair(
         np.zeros(k + 1, np.int64), kinds[0], kinds[1], np.zeros(kinds.shape[1]), kinds[2],
         np.full(n_values, -1), np.zeros(len(group), np.int64),
