@@ -9,7 +9,15 @@ import pandas as pd
 import pytest
 from river import compose, datasets, ensemble, linear_model, preprocessing
 
-from onlinecal import CalibratedClassifier, CalibratedRegressor, CombinedClassifier, GroupCalibratedClassifier
+from onlinecal import (
+    BinnedMean,
+    CalibratedClassifier,
+    CalibratedRegressor,
+    CombinedClassifier,
+    GroupCalibratedClassifier,
+    LpCalibratedClassifier,
+    PlattScaling,
+)
 from onlinecal.remarks import LabelWarning
 from tests.wrappers.scripted import Said
 
@@ -206,3 +214,43 @@ def test_messages_carry_no_features():
     assert secret not in str(error.value)
     with pytest.raises(ValueError, match="needs moment=, the name of the feature that says when"):
         CalibratedClassifier(Said(), expire_after=timedelta(days=1))
+
+
+class Heeding(Said):
+    """Notes the keywords that it is given."""
+
+    def __init__(self):
+        self.heard = []
+
+    def predict_proba_one(self, x, **keywords):
+        self.heard.append(("asked", keywords))
+        return super().predict_proba_one(x)
+
+    def learn_one(self, x, y, **keywords):
+        self.heard.append(("told", keywords))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        CalibratedClassifier,
+        lambda model: GroupCalibratedClassifier(model, {"any": bool}),
+        lambda model: CombinedClassifier([model, Heeding()]),
+        PlattScaling,
+        BinnedMean,
+        LpCalibratedClassifier,
+    ],
+    ids=["calibrated", "groups", "combined", "Platt", "binned", "lp"],
+)
+def test_keywords_are_for_the_wrapped_model(build):
+    model = Heeding()
+    wrapper, x = build(model), {"p": 0.3}
+    wrapper.predict_proba_one(x, n=1)
+    wrapper.learn_one(x, True, n=2)
+    if hasattr(wrapper, "observe"):
+        wrapper.observe(wrapper.forecast(x, n=3), False, n=4)
+        wrapper.warm_up(x, True, n=5)
+    heard = [("asked", 1), ("told", 2), ("asked", 3), ("told", 4), ("told", 5)]
+    # some ask once more of their own while they learn
+    found = [(what, *keywords.values()) for what, keywords in model.heard if keywords]
+    assert found == heard[: 5 if hasattr(wrapper, "observe") else 2]
