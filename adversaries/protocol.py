@@ -39,7 +39,7 @@ games anew when any function here has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from inspect import getdoc
@@ -52,6 +52,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import CatalogueEntry, Parameter
 from onlinecal.restoring import Restored
+from onlinecal.texts import shown
 from onlinecal.validation import check_count, check_finite, check_probability, seed_sequence
 
 BELOW_ONE = 1.0 - 2.0**-53
@@ -292,7 +293,8 @@ class Adversary:
     Raises
     ------
     ValueError
-        For any other seed, None and generators among them.
+        For phases that are no `Phase`, or none at all, and for any other seed, None and generators among
+        them.
     """
 
     n_classes: int | None = None
@@ -310,7 +312,10 @@ class Adversary:
         self.kind = kind
         self.seed = seed
         self.horizon = horizon
-        self._initial = tuple(_fresh(phase) for phase in phases)
+        given = tuple(phases) if isinstance(phases, Iterable) else ()
+        if not given or not all(isinstance(phase, Phase) for phase in given):
+            raise ValueError(f"phases must be a sequence of Phase, at least one, got {shown(phases)}")
+        self._initial = tuple(_fresh(phase) for phase in given)
         self.reset()
 
     def __repr__(self) -> str:
@@ -494,7 +499,8 @@ class MulticlassAdversary(Adversary):
     Raises
     ------
     ValueError
-        For n_classes below 2 or above 1000, and for any other seed, None and generators among them.
+        For n_classes below 2 or above 1000, for phases that are no `Phase`, or none at all, and for any other
+        seed, None and generators among them.
     """
 
     n_classes: int
@@ -549,5 +555,5 @@ def _vector(values: ArrayLike, k: int, name: str) -> Floats:
     except (TypeError, ValueError):
         array = np.empty(0)
     if array.shape != (k,) or not np.isfinite(array).all():
-        raise ValueError(f"{name} must be {k} finite numbers, one a class, got {values!r}")
+        raise ValueError(f"{name} must be {k} finite numbers, one for each class, got {shown(values)}")
     return array

@@ -190,11 +190,13 @@ def replay_file(
     FileNotFoundError
         If there is no such file.
     ValueError
-        For an unknown extension, a file that cannot be read as its extension says, a missing column (the
-        columns are listed), no rounds at all, an outcome that is neither 0/1 nor boolean, a forecast that is
-        missing or outside [0, 1], or a missing value in the column to sort by. The error counts the rows of
-        the file from 0, without the header.
+        For what is no path, an unknown extension, a file that cannot be read as its extension says, a missing
+        column (the columns are listed), no rounds at all, an outcome that is neither 0/1 nor boolean, a
+        forecast that is missing or outside [0, 1], or a missing value in the column to sort by. The error
+        counts the rows of the file from 0, without the header.
     """
+    if not isinstance(path, (str, Path)):
+        raise ValueError(f"path must be the path of a file, got {shown(path)}")
     forecasts, more = ([] if name is None else [name] for name in (forecast, time))
     rounds = read_rounds(path, outcome, forecasts, sort=sort, more=more)
     times = None if time is None else rounds.frame[time].to_numpy()

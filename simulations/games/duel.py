@@ -212,7 +212,8 @@ def play(
     ValueError
         If rounds or n_checkpoints is no whole number of at least 1; if the adversary has fewer outcomes than
         T, or other classes than the forecaster, or gives an outcome that is no class; if the hints are not T
-        hints of the kind above, or the forecaster takes none; or if a player or `draw` is none of these.
+        hints of the kind above, or the forecaster takes none; or if a player, `draw` or `progress` is none of
+        these.
 
     Examples
     --------
@@ -223,6 +224,8 @@ def play(
     True
     """
     check_choice(draw, DRAW_CHOICES, "draw")
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress must be a function, or None, got {shown(progress)}")
     n_checkpoints, rounds = check_count(n_checkpoints, "n_checkpoints"), as_whole(rounds)
     if isinstance(forecaster, SimplexAlmostOneStepAhead):
         forecaster = forecaster._new_run()

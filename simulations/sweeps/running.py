@@ -66,7 +66,7 @@ def sweep(
     ValueError
         For a plan with a key or value that cannot be, by its name; for an unknown backend, or one that is not
         installed or does not answer; for n_jobs that is neither -1 nor a whole number of at least 1; for a
-        scheduler beside "loky"; for an `out` that is no path, or a file.
+        scheduler beside "loky"; for an `out` that is no path, or a file; for a progress that is no function.
     FileNotFoundError
         If the plan's file is not there, or one that it loads.
     ConnectionError
@@ -87,6 +87,8 @@ def sweep(
     if out is not None and (not isinstance(out, (str, Path)) or Path(out).is_file()):
         what = f"the file {out}" if isinstance(out, (str, Path)) else shown(out)
         raise ValueError(f"out must be a folder, or None to keep nothing, got {what}")
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress must be a function, or None, got {shown(progress)}")
     check_choice(backend, BACKENDS, "backend")
     jobs = cpu_count() if n_jobs == -1 else check_count(n_jobs, "n_jobs other than -1")
     if scheduler is not None and backend == "loky":

@@ -95,7 +95,7 @@ def test_a_horizon_is_asked_for_exactly_when_it_is_needed(kind):
         *((None, (p,), r"forecast must be a number in \[0, 1\]") for p in (1.5, -0.1, float("nan"))),
         (None, (0.5, float("inf"), 0.0), "rise_zero must be a finite number, got inf"),
         (None, (0.5, 0.0, float("nan")), "rise_one must be a finite number, got nan"),
-        (3, ([0.5, 0.5], None), r"forecast must be 3 finite numbers, one a class, got \[0\.5, 0\.5\]"),
+        (3, ([0.5, 0.5], None), r"forecast must be 3 finite numbers, one for each class, got \[0\.5, 0\.5\]"),
         *((3, (p, None), "probabilities with sum 1, got") for p in ([0.5, 0.6, 0.1], [1.2, -0.2, 0.0])),
         (3, (["a", 0, 0], None), "forecast must be 3 finite numbers"),
         (3, (None, [0.0, np.nan, 0.0]), "rises must be 3 finite numbers"),
@@ -116,6 +116,13 @@ def test_outcomes_needs_a_number_of_rounds_from_somewhere():
     for wrong in (0, -3, 2.5, "10", True):
         with pytest.raises(ValueError, match="T must be a whole number of at least 1"):
             adversaries.create("coin").outcomes(wrong)
+
+
+def test_an_adversary_without_phases_is_refused():
+    kind = adversaries.catalogue()["coin"]
+    for phases in (5, [], [5]):
+        with pytest.raises(ValueError, match="phases must be a sequence of Phase, at least one, got"):
+            adversaries.Adversary("nobody", kind, phases)
 
 
 def test_a_seed_gives_the_same_draws_and_one_that_would_not_is_refused():

@@ -116,6 +116,8 @@ def test_a_stream_ends():
         assert adversary.n_rounds == 2
     with pytest.raises(ValueError, match=r"T must be at most 2, .* got 3"):
         adversary.outcomes(3)
+    with pytest.raises(ValueError, match="path must be the path of a file, got 5"):
+        replay_file(5)
     with pytest.raises(ValueError, match="rounds must be a whole number of at least 1, got -1"):
         replay_sequence([1, 0]).phase(-1)
     (phase,) = adversary.phases

@@ -201,3 +201,5 @@ def test_who_cannot_play_is_told_why():
     ):
         with pytest.raises(ValueError, match=words):
             simulations.play(forecaster, adversary, 9)
+    with pytest.raises(ValueError, match="progress must be a function, or None, got 5"):
+        simulations.play(AlmostOneStepAhead(), two, 2, progress=5)

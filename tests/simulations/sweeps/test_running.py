@@ -35,6 +35,7 @@ def test_with_one_number_of_rounds_nothing_is_fitted():
         (3, {}, ValueError, "plan must be a mapping of keys, or the path .* file, got 3"),
         (PLAN, {"backend": "spark"}, ValueError, "backend must be one of loky, dask, ray, got 'spark'"),
         (PLAN, {"scheduler": "here:1"}, ValueError, "scheduler needs backend 'dask' or 'ray'"),
+        (PLAN, {"progress": 5}, ValueError, "progress must be a function, or None, got 5"),
         (PLAN, {"n_jobs": 0}, ValueError, "n_jobs other than -1 must be a whole number .* 1, got 0"),
     ],
 )
