@@ -84,14 +84,14 @@ def label_remarks(
         numbers = " (0 and 1 are read as class numbers)" if k > 2 and not counts[2:].any() else ""
         remarks.append(
             f"{len(missing)} of the {k} classes ({', '.join(missing[:CLASSES_NAMED])}{dots}) never come in "
-            f"{name}, so that nothing can be learnt about them: is it the column of classes{numbers}?"
+            f"{name}, so that nothing can be learnt about them: is another column meant{numbers}?"
         )
     accuracy, chance = agreement(table, counts, labels)
     if _below(accuracy, chance, len(labels)):
         remarks.append(
             f"the most probable class agrees with {name} in {_percent(accuracy)} of the rows, less than by "
-            f"chance ({_percent(chance)}): are the columns of probabilities in the order of the classes, and "
-            f"is {name} the column of classes?"
+            f"chance ({_percent(chance)}): are the columns of probabilities in the order of the classes, or "
+            f"is another column meant than {name}?"
         )
     return remarks
 

@@ -200,7 +200,8 @@ class Reader:
         for number in wanted or ():
             if number not in numbers:
                 raise ValueError(
-                    f"--partitions names {number}, and topic {topic!r} has only {ranges(numbers)}"
+                    f"--partitions names {number}, and topic {topic!r} has only {ranges(numbers)}: name some "
+                    "of these"
                 )
         return wanted or numbers
 
@@ -250,7 +251,8 @@ class Reader:
             if error.code() in LOST:
                 raise OSError(
                     f"partition {record.partition()} of topic {self._topic!r} no longer has the offset from "
-                    f"which the ledger goes on ({error.str()}): start again, and the error says what to do"
+                    f"which the ledger goes on ({error.str()}): start the command again, and its error will "
+                    "say what to do"
                 )
             if error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
@@ -392,7 +394,7 @@ def read_properties(file: Path) -> dict[str, str]:
         if not sign or not name:
             raise ValueError(f"{file}, line {number}: a property is written name=value, one a line")
         if name in OURS:
-            raise ValueError(f"{file}, line {number}: {name} cannot be set: {OURS[name]}")
+            raise ValueError(f"{file}, line {number}: {name} cannot be set: {OURS[name]}; remove the line")
         if name in properties:
             raise ValueError(f"{file}, line {number}: {name} is set a second time: remove one line")
         properties[name] = value
