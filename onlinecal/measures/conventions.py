@@ -21,6 +21,7 @@ import numpy as np
 
 from onlinecal.arrays import Floats, Ints
 from onlinecal.catalogue import did_you_mean
+from onlinecal.texts import shown
 from onlinecal.validation import check_count
 
 Intervals: TypeAlias = Callable[[int], tuple[Floats, Floats]]
@@ -65,7 +66,9 @@ def numpy_edges(edges: int) -> tuple[Floats, Floats]:
     Forecasts of exactly 0 have a bin of their own.
     """
     if edges < 2:
-        raise ValueError(f"n_bins must be at least 2 where edges are counted, as mapie does, got {edges}")
+        raise ValueError(
+            f"n_bins must be at least 2 with convention 'mapie', which counts edges, got {edges}"
+        )
     return between(np.append(-np.inf, np.linspace(0.0, 1.0, edges)))
 
 
@@ -249,9 +252,9 @@ class Chosen(NamedTuple):
 
 def convention_of(name: str, argument: str = "convention") -> Convention:
     """The convention of this name; ValueError with the names there are."""
-    if name not in CONVENTIONS:
+    if not isinstance(name, str) or name not in CONVENTIONS:
         known = did_you_mean(name, CONVENTIONS, "Known are")
-        raise ValueError(f"{argument} must be the name of a package that is known, got {name!r}{known}")
+        raise ValueError(f"{argument} must be the name of a package that is known, got {shown(name)}{known}")
     return CONVENTIONS[name]
 
 

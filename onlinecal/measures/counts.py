@@ -36,16 +36,16 @@ TOO_MANY_ROUNDS = 2**53
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Rounds grouped by exact forecast value. It checks nothing: functions that take counts from users do.
+    """Rounds counted by exact forecast value and outcome. It checks nothing of what it is given.
 
     Attributes
     ----------
     values
         Distinct forecasts, shape (K,), strictly increasing, in [0, 1].
     zeros, ones
-        Rounds with that forecast and outcome 0, respectively 1; shape (K,), int64, never both 0. An outcome y
-        between 0 and 1 counts as 1 - y of a round with outcome 0 and y of one with outcome 1, and a round of
-        weight w as w rounds. With such outcomes or weights the arrays are float64.
+        How many rounds had that forecast and outcome 0, respectively 1; shape (K,), int64, never both 0. An
+        outcome y between 0 and 1 counts as 1 - y of a round with outcome 0 and y of one with outcome 1, and a
+        round of weight w as w rounds. With such outcomes or weights the arrays are float64.
     weight
         The sum of the weights; None where rounds have none.
     """
@@ -62,17 +62,17 @@ class Counts:
 
     @property
     def n_zeros(self) -> int:
-        """Rounds with outcome 0, an int; with outcomes between or weights, the sum of w (1 - y), a float."""
+        """Rounds with outcome 0, a count; with outcomes y between or weights w, the sum of w (1 - y)."""
         return self.zeros.sum().item()
 
     @property
     def n_ones(self) -> int:
-        """Rounds with outcome 1, an int; with outcomes between or weights, the sum of w y, a float."""
+        """Rounds with outcome 1, a count; with outcomes y between or weights w, the sum of w y."""
         return self.ones.sum().item()
 
     @property
     def n_rounds(self) -> int:
-        """All rounds, T; with weights their sum, rounded to a whole number."""
+        """The number of all rounds; with weights their sum, rounded to a whole number."""
         return round(self.n_zeros + self.n_ones)
 
     @property
@@ -82,18 +82,18 @@ class Counts:
 
     @property
     def biases(self) -> Floats:
-        """alpha(v), the sum of (v - y) over the rounds with forecast v, each times its weight; shape (K,)."""
+        """For each forecast the sum over its rounds of (forecast - outcome), each times its weight; (K,)."""
         return self.values * (self.zeros + self.ones) - self.ones
 
     def expanded(self) -> tuple[Floats, Floats]:
-        """The forecasts of the rounds with outcome 0, and with outcome 1, each sorted; (n0,) and (n1,).
+        """Every round's forecast again: those with outcome 0, and those with outcome 1, two sorted arrays.
 
-        Raises ValueError unless `are_whole`.
+        Their shapes are (n_zeros,) and (n_ones,). Raises ValueError unless counts are whole (`are_whole`).
         """
         if not self.are_whole:
             raise ValueError(
-                "zeros and ones must be whole numbers to be expanded into rounds, got floats: rounds with "
-                "weights or outcomes between 0 and 1 have none"
+                "zeros and ones must be whole numbers to be expanded into rounds, got floats: count rounds "
+                "without weights, and with outcomes 0 and 1 only"
             )
         return np.repeat(self.values, self.zeros), np.repeat(self.values, self.ones)
 
@@ -253,10 +253,13 @@ class Tallies:
         self._tallies: dict[float, list[float]] = {}
 
     def counts(self) -> Counts:
-        """The rounds so far as `Counts`, by the value they are counted at; ValueError before the first."""
+        """The rounds so far as `Counts`: how many had outcome 0 and outcome 1, by the forecast they count at.
+
+        Later rounds do not change what was returned. Raises ValueError before the first round.
+        """
         values = np.array(list(self._tallies))
         if not self._tallies:
-            raise ValueError("there are no counts before the first round: update first")
+            raise ValueError("there are no counts before the first round: call update or update_many first")
         tallies = np.array(list(self._tallies.values())).reshape(-1, 2)
         if tallies.dtype.kind == "i":
             return check_counts(values, tallies[:, 0], tallies[:, 1])

@@ -16,7 +16,7 @@ boosting for regression" (real-valued test functions). docs/theory-tables.md has
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,6 +37,7 @@ from onlinecal.tables.columns import (
     refuse,
 )
 from onlinecal.tables.frames import as_array
+from onlinecal.texts import shown
 from onlinecal.validation import check_count
 
 
@@ -57,10 +58,12 @@ def multicalibration_error(
     n_bins: int | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Floats:
-    """How wrong forecasts are inside each group: mu(g) K2(f, g), the average squared bias of its level sets.
+    """How wrong forecasts are inside each group: the average squared bias of the group's level sets.
 
-    K2(f, g) = sum over v of P(f=v | g) (v - E[y | f=v, g])^2, and mu(g) = P(g). A forecaster is
-    alpha-multicalibrated for the groups when no entry of the answer exceeds alpha.
+    With the rounds of a group sorted into level sets, those of one forecast v, it is the sum over v of (share
+    of all rounds that are in the level set) times (v - their mean outcome)^2. Papers write it mu(g) K2(f, g),
+    with mu(g) the group's share of all rounds, and call a forecaster alpha-multicalibrated if no group's
+    error exceeds alpha.
 
     Parameters
     ----------
@@ -69,18 +72,20 @@ def multicalibration_error(
     outcomes
         0/1 or boolean, shape (n,).
     groups
-        Membership, boolean or 0/1, shape (n, G); groups may overlap and need not cover all rounds.
+        Whether round i is in group g, boolean or 0/1, at [i, g]: shape (n, G). Groups may overlap and need
+        not cover all rounds.
     n_bins
-        None: a level set is all rounds with exactly the same forecast. A number m: all forecasts that
-        round to the same i/m (halves go up) share a level set, and their mean stands for v. So m is
-        compared with a `GroupRecalibrator` of n_levels=m.
+        None: a level set is all rounds with exactly the same forecast. A number m: all forecasts that round
+        to the same i/m (halves go up) share a level set, and their mean stands for v. These are the level
+        sets that `GroupRecalibrator(n_levels=m)` corrects.
     sample_weight
         For how many rounds each counts, shape (n,), at least 0; None: for one.
 
     Returns
     -------
     float64 array of shape (G,)
-        Averages over all rounds. A group without rounds has error 0.
+        One error for each group, an average over all rounds, in or out of it. A group without rounds has
+        error 0.
 
     Raises
     ------
@@ -109,7 +114,7 @@ def group_mean_error(
     *,
     sample_weight: ArrayLike | None = None,
 ) -> Floats:
-    """Mean forecast minus mean outcome inside each group: 0 everywhere is group mean consistency.
+    """Mean forecast minus mean outcome inside each group.
 
     Parameters
     ----------
@@ -118,7 +123,8 @@ def group_mean_error(
     outcomes
         0/1 or boolean, shape (n,).
     groups
-        Membership, boolean or 0/1, shape (n, G); groups may overlap and need not cover all rounds.
+        Whether round i is in group g, boolean or 0/1, at [i, g]: shape (n, G). Groups may overlap and need
+        not cover all rounds.
     sample_weight
         For how many rounds each counts, shape (n,), at least 0; None: for one.
 
@@ -152,27 +158,34 @@ def functional_multicalibration_error(
     n_bins: int | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Floats:
-    """K2(f, h) of real-valued test functions: sum over v of P(f=v) E[h(x) (y - v) | f=v]^2.
+    """How wrong forecasts are as test functions h see it, functions of the features with real values.
 
-    For the indicator of a group this is at most `multicalibration_error`, and less if the group is a part of
-    a level set, since here P(g | f=v) counts squared. If one of the two is 0, both are.
+    With the rounds sorted into level sets, those of one forecast v, it is the sum over v of P(f=v) E[h(x)
+    (y - v) | f=v]^2: P(f=v) is the level set's share of the rounds, E the average over its rounds. Papers
+    write it K2(f, h).
+
+    If h is 1 inside a group and 0 outside, this is at most the group's `multicalibration_error`, and less if
+    the group is only a part of a level set, since the part's share counts squared here. If one of the two is
+    0, both are.
 
     Parameters
     ----------
     forecasts
         Probabilities, shape (n,).
-    n_bins, sample_weight
-        Parts of [0, 1] that share a level set, None for exact forecasts, and weights of shape (n,); as in
-        `multicalibration_error`.
     outcomes
         Real numbers in [0, 1] or boolean, shape (n,).
     functions
         Values h(x) of each test function at each round, finite, shape (n, H); (n,) for a single one.
+    n_bins
+        None: a level set is all rounds with exactly the same forecast. A number m: all forecasts that round
+        to the same i/m (halves go up) share one, and their mean stands for v.
+    sample_weight
+        For how many rounds each counts, shape (n,), at least 0; None: for one.
 
     Returns
     -------
     float64 array of shape (H,)
-        Averages over all rounds.
+        One error for each function, an average over all rounds.
 
     Raises
     ------
@@ -186,7 +199,9 @@ def functional_multicalibration_error(
     values = as_array(functions, "functions", "a table of numbers")
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim != 2 or len(values) != len(p):
-        raise ValueError(f"functions must be a table of numbers ({len(p)}, H), got shape {values.shape}")
+        raise ValueError(
+            f"functions must have a row for each of {len(p)} forecasts, got shape {values.shape}"
+        )
     values = as_numbers(values, "functions must be numbers")
     refuse(~np.isfinite(values), values, "functions must be finite", axes=("row", "column"))
     weights = check_weights(sample_weight, len(p), forecasts)
@@ -257,7 +272,7 @@ def sums_of_levels(
 
 @dataclass(frozen=True)
 class WorstLevelSet:
-    """The rounds of one group that share a level set.
+    """The rounds of one group that share a forecast, or a bin of forecasts.
 
     Attributes
     ----------
@@ -266,7 +281,7 @@ class WorstLevelSet:
     count
         The number of these rounds, or the sum of their weights.
     violation
-        Their part of mu(g) K2(f, g), which is count/n (forecast - outcome)^2.
+        What they add to the group's violation: count/n (forecast - outcome)^2 with n all rounds.
     """
 
     forecast: float
@@ -277,26 +292,30 @@ class WorstLevelSet:
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One group of a report. `violation` and `noise` are averages over all rounds, others over the group's.
+    """One group of a `MulticalibrationReport`.
+
+    `violation` and `noise` are averages over all rounds, the other averages are over the group's rounds.
 
     Attributes
     ----------
     name
         The group's name.
     count, mass
-        Its rounds, or the sum of their weights, and their share of all rounds.
+        How many rounds are in the group, or the sum of their weights, and their share of all rounds.
     forecast, outcome
-        Mean forecast and mean outcome; NaN in an empty group, like `squared_error`.
+        Mean forecast and mean outcome; NaN in an empty group, as is `squared_error`.
     squared_error
         Mean of (forecast - outcome)^2, the Brier score within the group.
     violation
-        mu(g) K2(f, g): the group's `multicalibration_error`.
+        The group's `multicalibration_error`: the sum over its level sets of (their share of all rounds) times
+        (mean forecast - mean outcome)^2.
     noise
         The `violation` that chance alone is expected to cause when every forecast is right.
     n_level_sets
-        Level sets in use.
+        How many level sets, different forecasts or bins of forecasts, the group's rounds have.
     worst
-        The level set with the largest part of the violation; None in an empty group.
+        The level set that adds most to the violation, with `forecast` and `outcome` (means), `count` and
+        `violation` (what it adds); None in an empty group.
     """
 
     name: str
@@ -313,12 +332,12 @@ class GroupLine:
 
 @dataclass(frozen=True)
 class MulticalibrationReport(Shown):
-    """Lines for all groups, in their order; print it for a table, worst group first.
+    """How calibrated forecasts are inside each group; printing it shows a table, the worst group first.
 
     Attributes
     ----------
     lines
-        One for each group.
+        A `GroupLine` for each group, a tuple in the order of the groups.
     n_rounds
         The number of all rounds, in a group or not, or the sum of their weights.
     """
@@ -332,10 +351,10 @@ class MulticalibrationReport(Shown):
         return max(self.lines, key=lambda line: line.violation)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The lines as flat dictionaries, ready for a data frame, in the order of the groups.
+        """One flat dictionary for each group, in the order of the groups, ready for a data frame.
 
-        The keys are the attributes of `GroupLine`; the worst level set is spread out as `worst_forecast`,
-        `worst_outcome`, `worst_count` and `worst_violation`, None in an empty group.
+        The keys are the attributes of `GroupLine`, with four keys in place of `worst`: `worst_forecast`,
+        `worst_outcome`, `worst_count` and `worst_violation`, which are None in an empty group.
         """
         flat = []
         for line in self.lines:
@@ -380,24 +399,32 @@ def multicalibration_report(
     names: Sequence[str] | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> MulticalibrationReport:
-    """Every group's rounds, means, errors and worst level set.
+    """How calibrated forecasts are inside each group: rounds, means, errors and the worst level set.
+
+    Printing the answer shows a table. Level sets are the rounds of one forecast, or of one bin of forecasts.
 
     Parameters
     ----------
-    forecasts, outcomes
-        Probabilities, and 0/1 or boolean, both of shape (n,).
+    forecasts
+        Probabilities, shape (n,).
+    outcomes
+        0/1 or boolean, shape (n,).
     groups
-        Membership, boolean or 0/1, shape (n, G).
-    n_bins, sample_weight
-        Parts of [0, 1] that share a level set, None for exact forecasts, and weights of shape (n,); as in
-        `multicalibration_error`. Rounds are counted as often as their weights say.
+        Whether round i is in group g, boolean or 0/1, at [i, g]: shape (n, G). Groups may overlap.
+    n_bins
+        None: a level set is all rounds with exactly the same forecast. A number m: all forecasts that round
+        to the same i/m (halves go up) share one.
+    sample_weight
+        For how many rounds each counts, shape (n,), at least 0; None: for one. Counts are then sums of
+        weights.
     names
-        One name for each group; by default the columns of a data frame, else their numbers from 0.
+        One name for each group; None: the names of the columns if `groups` is a data frame, else their
+        numbers from 0.
 
     Returns
     -------
     MulticalibrationReport
-        A `GroupLine` for each group, in their order.
+        Its `lines` are a `GroupLine` for each group, in the order of the columns.
 
     Raises
     ------
@@ -413,6 +440,9 @@ def multicalibration_report(
     p, y, members = grouped_history(forecasts, outcomes, groups)
     if names is None:
         names = [str(name) for name in getattr(groups, "columns", range(members.shape[1]))]
+    if not isinstance(names, Iterable):
+        raise ValueError(f"names must be a name for each group, in a list, got {shown(names)}")
+    names = list(names)
     if len(names) != members.shape[1]:
         raise ValueError(f"names must be one for each of the {members.shape[1]} groups, got {len(names)}")
     level, _, _ = level_sets(p, n_bins)

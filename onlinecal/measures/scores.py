@@ -38,7 +38,7 @@ def expected_calibration_error(
     sample_weight: ArrayLike | None = None,
     convention: str | None = None,
 ) -> float:
-    """Sum over level sets of the absolute bias, |sum of (forecast - outcome)|, per round.
+    """The sum over level sets of the absolute bias, |sum of (forecast - outcome)|, per round.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ def expected_calibration_error(
         None: a level set is all rounds with exactly the same forecast. A number B: the level sets are the
         equal-width bins [i/B, (i+1)/B), the last one closed; within a bin the biases add up.
     normalize
-        True: divided by T, the average usually printed. False: the sum over rounds.
+        True: divided by T, the average usually printed. False: not divided, a sum over rounds.
     sample_weight
         For how many rounds each counts, shape (T,), at least 0; None: for one.
     convention
-        The name of another package, as "torchmetrics": its bins, at the version and in the way that
-        docs/in-their-numbers.md states. n_bins=None is then the number that the package takes by itself.
-        None: as above.
+        The name of another package, as "torchmetrics": rounds are then sorted into bins as this package does
+        it, at the version that docs/in-their-numbers.md states, and n_bins=None is its default number of
+        bins. None: as above.
 
     Returns
     -------
@@ -68,9 +68,9 @@ def expected_calibration_error(
     ------
     ValueError
         Bad forecasts, outcomes, n_bins or sample_weight; the message names the argument, the value and its
-        row. A convention that is not known, or has no such error; the message names those that have. An
-        average over rounds of which the convention has none in its bins: forecasts of 0 alone, by
-        "calzone-tool".
+        row. A convention that is not known, or has no such error; the message names those that have.
+        Forecasts that are all 0 with convention="calzone-tool", whose bins leave out 0, so that no round is
+        left to average over.
 
     References
     ----------
@@ -120,14 +120,15 @@ def expected_error_of_counts(counts: Counts, n_bins: int | None = None, binning:
 
 
 class CumulativeCalibrationError(NamedTuple):
-    """The range of the cumulative errors, and what calibrated forecasts would make of it.
+    """The largest bias over any interval of forecasts, and how likely chance alone makes one as large.
 
     Attributes
     ----------
     error
-        An average over rounds, in [0, 1], or a sum.
+        The range of the sums of (outcome - forecast) along increasing forecasts: divided by the number of
+        rounds, in [0, 1], or, if normalize=False was given, a sum.
     p_value
-        How likely calibrated forecasts are to have at least this error.
+        How likely calibrated forecasts are to have at least this error, from 0 to 1.
     """
 
     error: float
@@ -144,7 +145,8 @@ def cumulative_calibration_error(
     """The largest bias over any interval of forecasts, with its p-value. There are no bins to choose.
 
     Rounds are sorted by their forecasts, and (outcome - forecast) is summed up along them. The error is the
-    range of these sums; intervals begin and end between different forecasts.
+    range of these sums, the largest less the smallest, with 0 at the start. So it is the largest |sum of
+    (outcome - forecast)| over an interval that begins and ends between different forecasts.
 
     Parameters
     ----------
@@ -162,14 +164,14 @@ def cumulative_calibration_error(
     -------
     CumulativeCalibrationError
         `error`, at most the expected calibration error without bins, and `p_value`: if the forecasts are
-        calibrated it is at most a with probability at most a, however rare events are and however few rounds
-        there are. While the variance of calibrated forecasts, the sum of p (1 - p), is below 200, outcomes
-        are drawn from the forecasts, at most 9,999 times and always the same. The p-value is then at least
-        1/10,000, and hardly ever off by more than a fifth. From a variance of 200 on it is that of the range
-        of a Brownian motion with this variance: below 1/1000 it gives the order of magnitude, and it is too
-        large if many forecasts are tied. It is also too large if outcomes lie between 0 and 1, since they are
-        less uncertain than drawn ones. It is 1 if the variance and the error are 0, and 0 if only the
-        variance is 0.
+        calibrated, it is at most a with probability at most a for every a in [0, 1], however rare events are
+        and however few rounds there are. While the variance of calibrated forecasts, the sum of p (1 - p), is
+        below 200, outcomes are drawn from the forecasts, at most 9,999 times and always the same. The p-value
+        is then at least 1/10,000, and hardly ever off by more than a fifth. From a variance of 200 on it is
+        that of the range of a Brownian motion with this variance: below 1/1000 it gives the order of
+        magnitude, and it is too large if many forecasts are tied. It is also too large if outcomes lie
+        between 0 and 1, since they are less uncertain than drawn ones. It is 1 if the variance and the error
+        are 0, and 0 if only the variance is 0.
 
     Raises
     ------
@@ -202,12 +204,13 @@ def cumulative_error_of_counts(counts: Counts) -> float:
 def two_bin_error(
     forecasts: ArrayLike, outcomes: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """How far from calibrated forecasts are in two bins, below and above an edge drawn evenly from [0, 1].
+    """How far from calibrated forecasts are in two bins, below and above an edge, averaged over all edges.
 
-    For an edge q the squares of both bins' biases, sums of (forecast - outcome) divided by T, are added up;
-    the error is the mean of that over q. It is truthful: of independent outcomes, whatever their chances are,
-    no forecasts have a smaller mean than the chances themselves. Other calibration errors can be made smaller
-    by forecasts that are wrong on purpose.
+    For an edge q in [0, 1] each bin's bias is the sum of (forecast - outcome) over its rounds, divided by T.
+    The squares of both are added up, and the error is the mean of that over q, all edges alike. It is
+    truthful: of independent outcomes, whatever their chances are, no forecasts have a smaller expected error
+    than the chances themselves. Other calibration errors can be made smaller by forecasts that are wrong on
+    purpose.
 
     Parameters
     ----------
@@ -221,8 +224,9 @@ def two_bin_error(
     Returns
     -------
     float
-        In [0, 1], in squared units: the square of an average over rounds. Calibrated forecasts have about
-        the sum of p (1 - p), divided by T squared; `chance_level` gives the value for one's own forecasts.
+        In [0, 1], in squared units: the square of an average over rounds. By chance calibrated forecasts p
+        have about the sum of p (1 - p), divided by T squared; `chance_level` gives the value for one's own
+        forecasts.
 
     Raises
     ------
@@ -262,6 +266,9 @@ def classwise_calibration_error(
 ) -> float:
     """The sum over classes of the expected calibration error of "this class comes true".
 
+    For one class it is the sum over level sets of |sum of (probability - whether the class came)|, divided by
+    n.
+
     Parameters
     ----------
     probabilities
@@ -270,14 +277,15 @@ def classwise_calibration_error(
         The classes that came true, shape (n,), whole numbers 0..k-1; or soft labels, rows of shares with sum
         1, shape (n, k).
     n_bins
-        None: a level set of a class is all rows that give it exactly the same probability. A number B:
-        equal-width bins, as for `expected_calibration_error`.
+        None: a level set of a class is all rows that give it exactly the same probability. A number B: the
+        equal-width bins [i/B, (i+1)/B), the last one closed.
     normalize
-        True: divided by n, a sum over classes of averages over rows. False: a sum over rows and classes.
+        True: a sum over classes of averages over rows. False: not divided by n, a sum over rows and classes.
     sample_weight
         For how many rows each counts, shape (n,), at least 0; None: for one.
     convention
-        The name of another package, as for `expected_calibration_error`; those that are known divide by k.
+        The name of another package, as "mapie": its bins are taken, n_bins=None is its default number of
+        them, and the sum is divided by k, as all packages do that are known here. None: as above.
 
     Returns
     -------
@@ -324,7 +332,8 @@ def confidence_calibration_error(
 ) -> float:
     """The expected calibration error of the largest probability, as a forecast of "the top class is right".
 
-    It is what is printed as "ECE" of classifiers, usually with 15 bins.
+    It is what is printed as "ECE" of classifiers, usually with 15 bins: the sum over level sets or bins of
+    |sum of (largest probability - whether its class came)|, divided by n.
 
     Parameters
     ----------
@@ -334,15 +343,16 @@ def confidence_calibration_error(
     labels
         The classes that came true, shape (n,), whole numbers 0..k-1.
     n_bins
-        None: a level set is all rows with exactly the same largest probability. A number B: equal-width bins,
-        as for `expected_calibration_error`.
+        None: a level set is all rows with exactly the same largest probability. A number B: the equal-width
+        bins [i/B, (i+1)/B), the last one closed.
     normalize
-        True: an average over rows. False: their sum.
+        True: an average over rows. False: not divided by n, a sum over rows.
     sample_weight
         For how many rows each counts, shape (n,), at least 0; None: for one.
     convention
-        The name of another package, as for `expected_calibration_error`. "netcal" measures the second of two
-        columns as one event.
+        The name of another package, as "torchmetrics": its bins are taken, and n_bins=None is its default
+        number of them. Of two columns "netcal" measures the second one as forecasts of an event. None: as
+        above.
 
     Returns
     -------
@@ -382,10 +392,14 @@ def top_label_calibration_error(
     sample_weight: ArrayLike | None = None,
     convention: str | None = None,
 ) -> float:
-    """`confidence_calibration_error` within the rows of each top class, added up over the classes.
+    """The calibration error of the largest probability, for the rows of each top class by themselves.
 
-    It asks that "cat, 0.8" be right four times in five, and "dog, 0.8" as well; confidence only asks it of
-    both together. So it is never the smaller of the two.
+    Over the rows whose largest probability is that of one class, it is the sum over level sets or bins of
+    |sum of (largest probability - whether the class came)|; these are added up over the classes and divided
+    by n.
+
+    It asks that "cat, 0.8" be right four times in five, and "dog, 0.8" as well;
+    `confidence_calibration_error` only asks it of both together, and is never larger.
 
     Parameters
     ----------
@@ -396,18 +410,20 @@ def top_label_calibration_error(
         The classes that came true, shape (n,), whole numbers 0..k-1.
     n_bins
         None: a level set is all rows with the same top class and exactly the same probability of it. A number
-        B: equal-width bins for each top class.
+        B: the equal-width bins [i/B, (i+1)/B) for each top class, the last one closed.
     normalize
-        True: an average over all rows. False: their sum.
+        True: an average over all rows. False: not divided by n, a sum over rows.
     sample_weight
         For how many rows each counts, shape (n,), at least 0; None: for one.
     convention
-        "mapie": an average over the classes that are ever on top, each counting alike, in its bins.
+        "mapie": in the bins of that package the average is taken over the rows of each class that is ever on
+        top, and then over these classes, each counting alike; n_bins=None is its default number. None: as
+        above. No other package has this error.
 
     Returns
     -------
     float
-        The sum over rows and top classes, divided by n with normalize=True, and then in [0, 1].
+        In [0, 1] if it is an average.
 
     Raises
     ------
@@ -567,18 +583,20 @@ def best_constant_brier(rounds: int, ones: float) -> float:
 
 @dataclass(frozen=True)
 class BrierDecomposition(Shown):
-    """brier = miscalibration - discrimination + uncertainty, none of them negative.
+    """The Brier score and its parts: brier = miscalibration - discrimination + uncertainty, none negative.
 
     Attributes
     ----------
     brier
-        The average of (p - y)^2 over rounds, or its sum, as was asked for; all others are in the same unit.
+        The average of (forecast - outcome)^2 over rounds or, if normalize=False was given, the sum; the parts
+        are in the same unit.
     miscalibration
-        How much the best non-decreasing map of the forecasts, found in hindsight, would have lowered it.
+        By how much the best non-decreasing map of the forecasts, found in hindsight, would have lowered the
+        score.
     discrimination
-        How much lower the mapped forecasts' score is than that of the best constant.
+        By how much the score of the mapped forecasts is lower than that of the best constant.
     uncertainty
-        The score of the best constant, the mean outcome.
+        The score of the best constant forecast, which is the mean outcome.
     """
 
     brier: float
@@ -596,9 +614,11 @@ def brier_decomposition(
 ) -> BrierDecomposition:
     """The Brier score as miscalibration - discrimination + uncertainty, by isotonic regression.
 
-    There are no bins to choose. The map is found in hindsight, so perfect forecasts have a miscalibration
-    above 0, too: `chance_level(forecasts, "miscalibration", outcomes)` compares it with what chance alone
-    gives.
+    Isotonic regression finds the non-decreasing map of the forecasts with the least Brier score, in
+    hindsight. Miscalibration is what it would have gained, discrimination what its score is below that of the
+    best constant, and uncertainty the score of this constant. There are no bins to choose. Since the map is
+    found in hindsight, perfect forecasts have a miscalibration above 0, too: `chance_level(forecasts,
+    "miscalibration", outcomes)` compares it with what chance alone gives.
 
     Parameters
     ----------
@@ -607,9 +627,14 @@ def brier_decomposition(
     outcomes
         0/1, boolean, or any numbers in [0, 1], shape (T,).
     normalize
-        True: averages over rounds. False: sums.
+        True: averages over rounds. False: sums over rounds.
     sample_weight
         For how many rounds each counts, shape (T,), at least 0; None: for one.
+
+    Returns
+    -------
+    BrierDecomposition
+        `brier`, `miscalibration`, `discrimination` and `uncertainty`.
 
     Raises
     ------

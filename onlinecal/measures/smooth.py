@@ -24,7 +24,10 @@ def smooth_calibration_error(
     normalize: bool = True,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The bias under the worst smooth weight: the largest average of w(p) (y - p), w 1-Lipschitz in [-1, 1].
+    """The bias under the worst smooth weight: the largest average of w(p) (y - p) over smooth weights w.
+
+    w is any function of the forecast p with values in [-1, 1] that changes by at most as much as p; y is the
+    outcome.
 
     The error is exact, and takes time O(T log T).
 
@@ -35,16 +38,15 @@ def smooth_calibration_error(
     outcomes
         0/1, boolean, or any numbers in [0, 1], shape (T,).
     normalize
-        True: the average over rounds. False: the sum, as distances are.
+        True: the average over rounds. False: the sum over rounds.
     sample_weight
         For how many rounds each counts, shape (T,), at least 0; None: for one.
 
     Returns
     -------
     float
-        At least half, and at most twice, the lower distance to calibration per round. For outcomes between 0
-        and 1 that is the lower distance as `lower_calibration_distance` reads them. The error is at most
-        twice the distance, whatever the outcomes.
+        At least half, and at most twice, the lower distance to calibration per round, as
+        `lower_calibration_distance` finds it. It is also at most twice the distance to calibration.
 
     Raises
     ------
@@ -67,21 +69,24 @@ def smooth_calibration_error(
 def smooth_calibration_error_from_counts(
     values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, *, normalize: bool = True
 ) -> float:
-    """`smooth_calibration_error` of a history given as counts.
+    """The smooth calibration error of rounds given as counts, exact, as `smooth_calibration_error` has it.
+
+    It is the largest average over rounds of w(p) (y - p), forecast p and outcome y, over functions w with
+    values in [-1, 1] that change by at most as much as p.
 
     Parameters
     ----------
     values
         Forecast values, shape (K,), in any order; repeated ones are added up.
     zeros, ones
-        Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
+        How many rounds have that forecast and outcome 0, respectively 1; whole numbers from 0, shape (K,).
     normalize
-        True: the average over rounds. False: the sum, as distances are.
+        True: the average over rounds. False: the sum over rounds.
 
     Returns
     -------
     float
-        As of `smooth_calibration_error`.
+        At least 0, and at most 1 if it is an average.
 
     Raises
     ------
@@ -99,20 +104,26 @@ def _error(counts: Counts, normalize: bool) -> float:
 def smooth_calibration_witness(
     forecasts: ArrayLike, outcomes: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> tuple[Floats, Floats]:
-    """The weight function that attains the smooth calibration error.
+    """The weights w with which the average of w(forecast) (outcome - forecast) is as large as it can be.
+
+    That average over rounds is the `smooth_calibration_error`; w is any function with values in [-1, 1] that
+    changes by at most as much as the forecast.
 
     Parameters
     ----------
-    forecasts, outcomes, sample_weight
-        As for `smooth_calibration_error`: probabilities, outcomes in [0, 1] and weights, each of shape (T,).
+    forecasts
+        Probabilities, shape (T,).
+    outcomes
+        0/1, boolean, or any numbers in [0, 1], shape (T,).
+    sample_weight
+        For how many rounds each counts, shape (T,), at least 0; None: for one.
 
     Returns
     -------
     values, weights
-        The distinct forecasts, increasing, and w there; each of shape (K,). w lies in [-1, 1], and linear in
-        between it is 1-Lipschitz. The average of w(p) (outcome - p) over rounds is the error. So w is
-        large where outcomes are 1 more often than was forecast, and small, down to -1, where they are so less
-        often; since it is smooth, neighbouring forecasts decide its sign, too.
+        The distinct forecasts, increasing, and w at each of them; both of shape (K,). w is large where
+        outcomes are 1 more often than was forecast, and small, down to -1, where they are so less often;
+        since it is smooth, neighbouring forecasts decide its sign, too.
 
     Raises
     ------

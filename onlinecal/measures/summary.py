@@ -74,14 +74,16 @@ SCORE_ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class ChanceLevel(Shown):
-    """What perfectly calibrated forecasts score by a measure, all in the unit that was asked for.
+    """What calibrated forecasts score by a measure, by chance, and how the forecasts at hand compare.
+
+    Scores are averages over rounds or sums, whichever `chance_level` was asked for.
 
     Attributes
     ----------
     mean
-        Their expected score: exact if `is_exact`, else the mean of the draws.
+        The expected score of calibrated forecasts: exact if `is_exact`, else the mean of the draws.
     quantiles
-        Scores of the draws by their level: 0.05, 0.25, 0.5, 0.75 and 0.95.
+        A dictionary of quantiles of the draws' scores, by their levels 0.05, 0.25, 0.5, 0.75 and 0.95.
     p_value
         (1 + draws that score as much as the forecasts at hand or more) / (1 + n_draws); None without
         outcomes.
@@ -115,7 +117,7 @@ def chance_level(
     limit: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ChanceLevel:
-    """The score that chance alone gives perfectly calibrated forecasts, and how often it is as large.
+    """The score that chance alone gives to calibrated forecasts, and how often it is as large as here.
 
     Outcomes are drawn, each 1 with the probability that was forecast, and the forecasts are scored with them.
     The mean is exact for "brier", "log_loss" and, without groups, "ece" and "two_bin".
@@ -127,39 +129,43 @@ def chance_level(
     measure
         A score: "brier", "log_loss", "miscalibration" (of `brier_decomposition`), "ece", "ece_bins",
         "cumulative", "two_bin", "smooth"; "lower_distance" and "distance" by the upper ends of their
-        brackets, which take up to a second a draw; or a function of (forecasts, outcomes), shapes (T,),
-        where more is worse.
+        brackets, which take up to a second a draw; or a function of (forecasts, outcomes), shapes (T,), where
+        more is worse.
     outcomes
-        What happened, 0/1 or boolean, shape (T,); None: no p-value.
+        What happened, 0/1 or boolean, shape (T,); None: `score` and `p_value` of the answer are None.
     n_draws
         How often outcomes are drawn: the p-value is at least 1/(n_draws + 1).
     random_state
         A whole number from 0, or a sequence of them; the same random_state gives the same draws.
     groups
-        Shape (T,): rows with equal values share their randomness, as those of one match do. Outcome t is
-        U < p_t, with one uniform U for the group. None: all rows are independent.
+        Shape (T,): rows with equal values share their randomness, as those of one match do. Outcome t is U <
+        p_t, with one uniform U for the group. None: all rows are independent.
     n_bins
-        The number of equal-width bins of "ece_bins"; no other score looks at it.
+        The number of equal-width bins of "ece_bins", at least 1; no other score looks at it.
     normalize
-        True: averages over rounds. False: sums. None: distances are sums and all other scores averages, as
-        the measures by themselves give them. The values of a function are left as they are.
+        True: averages over rounds. False: sums. None: "distance" and "lower_distance" are sums and all other
+        scores averages, as the functions for these measures give them. What a function of yours returns is
+        left as it is.
     budget
-        Effort for each "distance", above 0, as of `calibration_distance`.
+        Work that each "distance" may take, a number above 0: with 0.1 it is a tenth of that with 1, and the
+        bracket may be wider. No other score looks at it.
     limit
         Seconds, above 0, after which no further draw is begun; `n_draws` of the answer says how many there
         were. None: no limit.
     progress
-        Called with (draws made, draws wanted) after each.
+        A function that is called after each draw with (draws made, draws wanted); None: nothing is called.
 
     Returns
     -------
     ChanceLevel
-        The p-value is one-sided and exact: if the forecasts are calibrated it is at most a with probability
-        at most a, whatever T and n_draws. Here calibrated means that, given all forecasts, the outcomes are
-        independent and are 1 with the probabilities forecast; with `groups`, that they are as drawn above.
-        The p-value does not hold for rows that share an outcome and are not grouped. Nor does it for
-        forecasts that react to earlier outcomes of these rows, as an online forecaster's do; the means of
-        "brier" and "log_loss" are right there, too.
+        `mean` and `quantiles` are those of calibrated forecasts, `score` and `p_value` those of the forecasts
+        given. The p-value is one-sided, small if the score is large, and exact: if the forecasts are
+        calibrated, it is at most a with probability at most a for every a, whatever T and n_draws. Here
+        calibrated means that, given all forecasts, the outcomes are independent and are 1 with the
+        probabilities forecast; with `groups`, that they are as drawn there. The p-value does not hold for
+        rows that share an outcome and are not grouped. Nor does it for forecasts that react to earlier
+        outcomes of these rows, as an online forecaster's do; the means of "brier" and "log_loss" are right
+        there, too.
 
     Raises
     ------
@@ -254,9 +260,8 @@ class _History:
             check_same_length(p, named, "forecasts and groups")
             gone = missing_in(named)
             if gone.any():
-                raise ValueError(
-                    f"groups must have a value in every row, got none at row {gone.argmax()}: leave it out"
-                )
+                at = f"at row {gone.argmax()}: leave the row out"
+                raise ValueError(f"groups must have a value in every row, got none {at}")
             try:
                 kinds, numbers = np.unique(named, return_inverse=True)
             except TypeError as error:

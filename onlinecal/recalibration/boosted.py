@@ -53,6 +53,7 @@ from onlinecal.recalibration.probability_recalibrator import repeats, row_weight
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.tables.columns import check_probabilities, check_same_index, check_same_length
 from onlinecal.tables.frames import ragged, unmasked
+from onlinecal.texts import shown
 from onlinecal.threads import one_thread
 from onlinecal.validation import (
     check_choice,
@@ -91,71 +92,80 @@ MOST_FITTED_ROWS = 500_000
 class BoostedRecalibrator(BaseEstimator):
     """Mend a fixed model's probabilities wherever a regressor finds from features that they are wrong.
 
-    A smooth map of the forecasts comes first. In each round the regressor is fitted to what is left of the
-    outcomes, with the log odds of the forecast as a further column, and a share of its answers is added to
-    the log odds, so that what the predictor knew stays. Rows that are held out, fold by fold, decide which
-    map is taken, and how many rounds: only what lowers their log loss by more than chance would. At most
-    500,000 rows, drawn at random, are fitted.
+    The probabilities are those of `initial`, an argument of `fit`. By default a smooth map of them comes
+    first. In each round the regressor is then fitted to outcome minus forecast, in units of log odds, with
+    the log odds of the forecast as a further feature. 0.3 times its answers are added to the log odds, so
+    that what the model knew stays. Rows that are held out, fold by fold, decide which map is taken, and how
+    many rounds: only what lowers their log loss by more than chance would. At most 500,000 rows, drawn at
+    random, are fitted. Nothing is proved of the result.
 
-    `BoostedRecalibrator.as_in_paper(regressor, alpha)` is regression-multicalibrate (`step="level sets"`):
-    forecasts are rounded to the grid 0, 1/m, ..., 1 with m = ceil(2 bound/alpha), the regressor is fitted on
-    every level set by itself, and its answers, rounded, are the next forecasts. When a round lowers the mean
-    squared error by less than alpha/(2 bound), the forecasts before it are the result. If the regressor
-    minimises the squared error over a class H that is closed under affine maps (as least squares with an
-    intercept does), that is multicalibrated for H on the rows of `fit`: K2(f, h), its
-    `functional_multicalibration_error`, is at most `violation_bound_` for every h in H with h^2 <= bound;
-    that is alpha unless level sets were skipped. Any other regressor is a heuristic: it halts, and no round
-    that is kept raises the squared error. Of the default nothing is proved.
+    `BoostedRecalibrator.as_in_paper(regressor, alpha)` plays the paper's algorithm, regression-multicalibrate
+    (`step="level sets"`). Forecasts are rounded to the grid 0, 1/m, ..., 1, and the rows of one grid point
+    are a level set. In each round a regressor is fitted to the outcomes of every level set by itself, and its
+    answers, rounded, are the next forecasts. When a round lowers the mean squared error by less than alpha/(2
+    bound), the forecasts before it are the result.
+
+    What is proved of it: let the regressor minimise the squared error over a class H of functions of the
+    features that is closed under affine maps, as least squares with an intercept does. Then for every h in H
+    with h^2 <= bound the sum over forecasts v of P(f = v) E[h(x) (y - v) | f = v]^2, with f the result, is at
+    most `violation_bound_` on the rows of `fit` (it is called the violation of h, and
+    `functional_multicalibration_error` measures it). With any other regressor rounds come to an end, and none
+    that is kept raises the squared error, but violations have no bound.
 
     Parameters are checked by `fit`, and not before.
 
     Parameters
     ----------
     regressor
-        Anything with fit(X, y) and predict(X); it is cloned for every round or level set. None: ridge
-        regression of up to 500 features, for as many rounds as pay, and then a regression tree of depth 3 (of
-        depth 5 from 1,000 rows on), with at least 20 rows a leaf. On level sets it is one tree of depth 3.
+        An object with fit(X, y) and predict(X) that scikit-learn can clone, as its regressors; a clone is
+        fitted in every round, or to every level set. None: ridge regression, if there are at most 500
+        features, for as many rounds as pay, and then a regression tree of depth 3 (of depth 5 from 1,000 rows
+        on), with at least 20 rows a leaf. On level sets it is one tree of depth 3.
     alpha, bound, min_rows, n_levels, validation_fraction
-        These are for level sets only. alpha: the violation that may remain, in (0, 1]; None: 0.01. bound: the
-        bound on h^2, positive. min_rows: level sets with fewer rows keep their value, since a regressor would
-        only learn them by heart. n_levels: m; fewer levels hold more rows each, which is better for fresh
-        data, but the promise is weaker. validation_fraction: the share of the rows to hold out, in [0, 1).
-        Rounds after the lowest squared error on them are not kept; then the result may violate alpha, and
-        nothing is promised.
+        These are for level sets only; with steps on log odds `fit` refuses them (ValueError). alpha: the
+        violation that may remain, in (0, 1]; None: 0.01. bound: the bound on h^2, positive; None: 1.
+        min_rows: level sets with fewer rows keep their value, since a regressor would only learn them by
+        heart; None: 20. n_levels: m; None: 2 bound/alpha, rounded up. Fewer levels hold more rows each, which
+        is better for fresh data, but the promise is weaker. validation_fraction: the share of the rows to
+        hold out, in [0, 1). Rounds after the lowest squared error on them are taken back; then nothing is
+        promised of violations.
     random_state
-        Chooses the held-out rows, and the rows to fit if there are too many.
+        A whole number from 0. It chooses the held-out rows, and the rows to fit if there are too many.
     step
         "log-odds": the default above. "level sets": the paper's algorithm.
     start
-        The map of the forecasts that comes first, for steps on log odds only: "none", "temperature", "platt",
-        "beta", "isotonic", or "auto", the one of the first four with the least held-out log loss. It is taken
-        only if it lowers the log loss of held-out rows.
+        The map that comes first, for steps on log odds only (with level sets there is none). "temperature":
+        log odds are multiplied by a number; "platt": another number is added, too; "beta": ln p and ln(1 - p)
+        have factors of their own; "isotonic": isotonic regression; "none": no map; "auto": of none,
+        temperature, platt and beta the one with the least held-out log loss. A map is taken only if it lowers
+        the log loss of held-out rows.
     cv
-        The number of folds, for steps on log odds only, at least 2; None: 10, from 5,000 rows on 5 and from
-        200,000 on 3.
+        The number of folds that are held out in turn, for steps on log odds only, at least 2. None: 10, from
+        5,000 rows on 5 and from 200,000 on 3.
 
     Attributes
     ----------
     n_kept_, n_rounds_, max_rounds_
-        The rounds that make the result, the rounds tried, and how many there can be. With level sets there
-        can be 1 + 2 bound/alpha times the squared error of round 0; if the class contains the constants and
-        no level set is skipped, also at most 3 + bound/(2 alpha).
+        How many rounds make the result, how many were tried, and how many there can be at most. With level
+        sets there can be 1 plus (2 bound/alpha) times the mean squared error before the first round.
     start_, held_out_
-        With steps on log odds: the map, a `StartMap`, and the mean log loss of held-out rows by round, from
-        0, without the rounds of ridge regression that were not kept.
+        With steps on log odds: the map that was taken, a `StartMap`, and the mean log loss of held-out rows
+        after 0, 1, ... rounds, an array without the rounds of ridge regression that were taken back; None if
+        no rows could be held out. With level sets `start_` is None.
     rounds_
-        One `BoostingRound` for each round; the first is of the forecasts before any round. With level sets
-        the last one is of the round that was not kept.
+        A list of `BoostingRound`: the first is of the forecasts before any round, the others of the rounds
+        that were kept; with level sets of all that were tried.
     squared_error_
         Mean squared error of the result on the rows of `fit` that were not held out.
     n_levels_, skipped_mass_
-        With level sets: m, and the share of the rows that are in too small level sets of the result.
+        With level sets: m, and the share of the rows that are in level sets of the result with fewer than
+        min_rows rows.
     violation_bound_
         With level sets alpha/2 + bound/m + bound skipped_mass_, which is at most alpha if m is the default
         and nothing is skipped. If held-out rows took rounds back it is `bound`, which holds for any
         forecasts; with steps on log odds it is 1.
     n_features_in_, feature_names_in_
-        As in scikit-learn.
+        The number of features, and, if X was a data frame with names that are texts, their names.
 
     Examples
     --------
@@ -209,11 +219,12 @@ class BoostedRecalibrator(BaseEstimator):
     def as_in_paper(
         cls, regressor: Any = None, alpha: float = 0.01, bound: float = 1.0, **parameters: Any
     ) -> BoostedRecalibrator:
-        """A recalibrator that plays regression-multicalibrate, level set by level set, as the paper has it.
+        """A new, unfitted recalibrator that plays the paper's algorithm, regression-multicalibrate.
 
-        No smooth map is fitted first (`start="none"`), and a step works on level sets. `regressor`, `alpha`,
-        `bound` and further `parameters` are those of the class, and may set anything otherwise. They are
-        checked by `fit`, which has to follow.
+        It is the class with `step="level sets"`: in each round a regressor is fitted for every forecast, to
+        the rows that have it, and no smooth map comes before. `regressor`, `alpha` and `bound` are parameters
+        of the class, and `parameters` are its further parameters by name. `fit` checks them, and has to
+        follow.
         """
         return cls(
             regressor, alpha=alpha, bound=bound, **{"step": "level sets", "start": "none", **parameters}
@@ -222,7 +233,7 @@ class BoostedRecalibrator(BaseEstimator):
     def fit(
         self, X: Any, y: ArrayLike, initial: Any = None, sample_weight: ArrayLike | None = None
     ) -> BoostedRecalibrator:
-        """Fit the map and the boosting rounds. Returns this recalibrator.
+        """Fit the map and the boosting rounds, and forget an earlier fit. Returns this recalibrator.
 
         Parameters
         ----------
@@ -231,10 +242,11 @@ class BoostedRecalibrator(BaseEstimator):
         y
             Outcomes, real numbers in [0, 1] or boolean, shape (n,).
         initial
-            The predictor to start from. None: the mean outcome. A fitted classifier of two classes or
-            regressor, or a function of X that returns shape (n,): asked again in `predict_proba`. An array of
-            probabilities, shape (n,): `predict_proba` must then be given one for its rows, and `score` cannot
-            be used.
+            The model whose probabilities of outcome 1 are mended. A fitted classifier of two classes, a
+            fitted regressor (its answers are clipped to [0, 1]), or a function of X that returns
+            probabilities, shape (n,): `predict_proba` asks it again about other rows. An array of
+            probabilities, shape (n,): then `predict_proba` must be given one for its rows, too, and `score`
+            cannot be used. None: the mean outcome for every row.
         sample_weight
             For how many rows each row counts, shape (n,), at least 0. Weights must be whole numbers with
             level sets, and with a regressor whose `fit` takes no weights, which is given rows several times.
@@ -243,16 +255,21 @@ class BoostedRecalibrator(BaseEstimator):
         Raises
         ------
         ValueError
-            For a bad parameter, and bad X, y, initial or sample_weight; the error names argument and value.
+            For a bad parameter of the class, and bad X, y, initial or sample_weight; the error names argument
+            and value.
 
         Warns
         -----
         LabelWarning
             If y is always the same.
+        SampleSizeWarning
+            If there are fewer than two different rows for each fold, or several weights have a sum below 2.
         """
         self.random_state = check_count(self.random_state, "random_state", least=0)
         check_choice(self.step, BOOSTING_STEPS, "step")
         check_choice(self.start, EVENT_STARTS, "start")
+        if self.regressor is not None:
+            check_regressor(self.regressor)
         if self.cv is not None:
             self.cv = check_count(self.cv, "cv", least=2)
         check_same_index(X, y, "X and y")
@@ -327,7 +344,7 @@ class BoostedRecalibrator(BaseEstimator):
             if value := getattr(self, name):
                 raise ValueError(
                     f"{name} needs step='level sets', which BoostedRecalibrator.as_in_paper sets, "
-                    f"got {value!r} with step='log-odds'"
+                    f"got {value!r} with step='log-odds': leave it out, or set the step"
                 )
         if len(y) > MOST_FITTED_ROWS:
             some = np.sort(
@@ -369,20 +386,25 @@ class BoostedRecalibrator(BaseEstimator):
             yield away_from_ends(expit(odds), started, self._least)
 
     def predict_proba(self, X: Any, initial: Any = None) -> Floats:
-        """The recalibrated probabilities of outcome 1 of other rows, shape (n,).
+        """The recalibrated probabilities of outcome 1, for the rows of X, shape (n,).
 
-        X has shape (n, d). `initial`, shape (n,), are the initial forecasts of these rows, which are needed
-        if `fit` was given forecasts. With level sets, answers are on the grid. A row stays at its level if no
-        row of `fit` had that level in the round, or if the level was skipped. Raises ValueError for bad X or
+        X has features in the columns of `fit`, shape (n, d). `initial` are the probabilities to mend of these
+        rows, shape (n,), or a model that is asked for them. None: the `initial` of `fit` is asked; if that
+        was an array, probabilities must be given here.
+
+        With level sets, answers are on the grid 0, 1/m, ..., 1. A row keeps its value in a round in which no
+        regressor was fitted at this value, since too few rows of `fit` had it. Raises ValueError for bad X or
         initial, NotFittedError before `fit`.
         """
         *_, last = self.staged_predict_proba(X, initial)
         return last
 
     def staged_predict_proba(self, X: Any, initial: Any = None) -> Iterator[Floats]:
-        """The forecasts at the start and after each round that is kept: n_kept_ + 1 arrays of shape (n,).
+        """An iterator over the forecasts before any round and after each: n_kept_ + 1 arrays of shape (n,).
 
-        `X`, `initial` and errors are those of `predict_proba`.
+        The first are those after the smooth map or, with level sets, rounded to the grid. The last are those
+        of `predict_proba`, which describes `X`, `initial` and errors. Errors are raised when the first array
+        is asked for.
         """
         check_is_fitted(self, "rounds_")
         X = unmasked(X)
@@ -404,15 +426,36 @@ class BoostedRecalibrator(BaseEstimator):
             yield level / self.n_levels_
 
     def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
-        """Minus the mean squared error of `predict_proba`: the greater the better, at most 0.
+        """Minus the mean squared error of the recalibrated probabilities: the greater the better, at most 0.
 
-        X and y are as in `fit`, and rows count by their `sample_weight`, at least 0. Raises ValueError for
-        bad X, y or sample_weight, and if `fit` was given an array of forecasts; NotFittedError before `fit`.
+        X has features, shape (n, d), and y outcomes in [0, 1], shape (n,). `sample_weight` says for how many
+        rows each counts, shape (n,), at least 0; None: for one. Raises ValueError for bad X, y or
+        sample_weight, and if `fit` was given an array as `initial`, since the model has no forecasts for X
+        then; NotFittedError before `fit`.
         """
+        check_is_fitted(self, "rounds_")
+        if self._initial is None:
+            raise ValueError(
+                "score has no forecasts for X, since fit was given an array as initial: compute "
+                "-numpy.mean((model.predict_proba(X, initial) - y) ** 2), or give fit a model as initial"
+            )
         forecasts, outcomes = self.predict_proba(X), check_probabilities(y, "y")
         check_same_length(forecasts, outcomes, "X and y")
         weights = check_weights(sample_weight, len(outcomes), X, "X")
         return -float(np.average((forecasts - outcomes) ** 2, weights=weights))
+
+
+def check_regressor(regressor: Any) -> None:
+    """ValueError for what scikit-learn cannot clone, as a class, or what has no fit and predict."""
+    try:
+        can = all(hasattr(clone(regressor), name) for name in ("fit", "predict"))
+    except TypeError:
+        can = False
+    if not can:
+        raise ValueError(
+            "regressor must be an object with fit, predict and get_params, as regressors of scikit-learn, "
+            f"got {shown(regressor)}"
+        )
 
 
 def check_features(X: Any) -> tuple[int, int]:
@@ -450,7 +493,7 @@ def default_regressors(X: Any, step: BoostingStep, n_rows: float) -> list[Any]:
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"X must hold numbers, {error}: encode it (sklearn.preprocessing.OrdinalEncoder), "
-            "or give a regressor that takes it"
+            "or give a regressor that takes X as it is"
         ) from None
     _, n_columns = check_features(X)
     deep = step == "log-odds" and n_rows >= DEEP_ROWS
@@ -470,7 +513,7 @@ def initial_forecasts(initial: Any, X: Any, n_rows: int) -> NDArray[np.float64]:
         table = np.asarray(initial.predict_proba(X))
         if table.ndim != 2 or table.shape[1] != 2:
             raise ValueError(
-                f"initial must be a classifier of two classes, got answers of shape {table.shape}"
+                f"initial must be a classifier of two classes, got probabilities of shape {table.shape}"
             )
         answer: Any = table[:, 1]
     elif hasattr(initial, "predict"):
@@ -563,7 +606,10 @@ def answers_of(model: Any, X: Any) -> Floats:
     answers = np.asarray(model.predict(X), dtype=np.float64).reshape(-1)
     if not np.isfinite(answers).all():
         bad = answers[~np.isfinite(answers)][0]
-        raise ValueError(f"regressor must answer finite numbers, got {bad} from {type(model).__name__}")
+        raise ValueError(
+            f"regressor must answer finite numbers, got {bad} from {type(model).__name__}: has X values that "
+            "are missing or infinite?"
+        )
     return answers
 
 
@@ -633,22 +679,23 @@ Models = dict[int, Any]
 
 
 class BoostingRound(NamedTuple):
-    """One round of the history.
+    """What one round of a `BoostedRecalibrator` did; round 0 is the forecasts before any round.
 
     Attributes
     ----------
     squared_error
-        Mean squared error on the rows of `fit` after the round, with level sets only on those that are not
-        held out. Round 0 is before any, of the initial predictor, rounded with level sets, or after the start
-        with steps on log odds.
+        Mean squared error after the round on the rows of `fit`; with level sets on those that are not held
+        out. Round 0: of the initial forecasts, which are rounded with level sets, and mapped by the smooth
+        map with steps on log odds.
     n_level_sets
-        How many level sets the round found; 1 with steps on log odds, and 0 in round 0 with level sets.
+        With level sets: how many different forecasts there were before the round, 0 for round 0. With steps
+        on log odds: always 1.
     n_skipped, skipped_mass
-        How many level sets were too small for the regressor and kept their value, and their share of the
-        rows that are not held out; both 0 with steps on log odds.
+        With level sets: how many of them had too few rows for the regressor, so that these kept their value,
+        and the share of the fitted rows that are in them. With steps on log odds: both 0.
     validation_error
-        Mean squared error on the held-out rows after the round; NaN if none are held out. It is always NaN
-        with steps on log odds, whose held-out losses are in `held_out_`.
+        With level sets: mean squared error on the held-out rows after the round; NaN if none are held out.
+        With steps on log odds: always NaN, since the recalibrator has the held-out losses in `held_out_`.
     """
 
     squared_error: float

@@ -44,6 +44,7 @@ from onlinecal.tables.columns import (
 )
 from onlinecal.tables.frames import as_array, missing_in, unmasked
 from onlinecal.texts import shown
+from onlinecal.validation import check_count
 
 
 def enough_folds(folds: int, y: LabelArray) -> int:
@@ -203,8 +204,9 @@ def recalibrated(
 class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """A classifier whose probabilities are recalibrated on rows that it was not fitted on.
 
-    Clones of the classifier are fitted on the training rows of each fold and asked about the held-out ones.
-    The recalibrator learns from their answers and the labels of these rows.
+    Clones of the classifier are fitted on the training rows of each fold and asked about the held-out ones. A
+    recalibrator learns from their answers and the labels of these rows, and later maps what the classifier
+    answers for other rows.
 
     Parameters are checked by `fit`, and not before.
 
@@ -217,18 +219,22 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         it was fitted on.
     recalibrator
         LpRecalibrator, DecisionRecalibrator, TemperatureScaling or another one with `fit(X, y)` and
-        `predict_proba(X)`; its parameter `classes` is set. None: AveragedCalibration(), the average of
-        temperature scaling, vector scaling and isotonic regression; with ensemble=False, unless the
-        classifier is frozen, its `cv` is 0, which gives them equal shares.
+        `predict_proba(X)`, X being probabilities, shape (n, C). It is cloned. If it has a parameter
+        `classes`, that is set to the labels; else it is given class numbers 0..C-1 as y. None:
+        AveragedCalibration(), the average of temperature scaling, vector scaling and isotonic regression in
+        shares that folds choose; with ensemble=False, unless the classifier is frozen, in equal shares.
     cv
-        A number of folds, a splitter, or an iterable of (train, test) row numbers, which need not cover all
-        rows. With a number, folds have equal shares of every class and rows keep their order; there are no
-        more folds than the rarest class has different rows, and rows with the same features go to the same
-        fold, unless features have few values (docs/recalibrate.md). With a splitter that is yours to do.
+        A number of folds, at least 2 (None: 5), a splitter of scikit-learn, or an iterable of pairs (train,
+        test) of arrays of row numbers from 0, which need not cover all rows. With a number, rows are dealt
+        without shuffling, so that every fold has an equal share of every class. If the rarest class has fewer
+        different rows than that, there are only so many folds (`fit` warns). Rows with the same features go
+        to the same fold, unless features have few values (docs/recalibrate.md); a splitter of yours has to
+        see to that itself.
     ensemble
-        True: each fold's classifier has a recalibrator, and the answer is the average of these pairs. False:
-        there is one recalibrator for all held-out answers, and the classifier is fitted to all rows. "auto"
-        is True. A frozen classifier always has one recalibrator, whatever `ensemble` and `cv` are.
+        True: each fold's classifier has a recalibrator, and the answer is the average over these pairs.
+        False: one recalibrator learns from the held-out answers of all folds, and maps those of one
+        classifier that is fitted to all rows. "auto" is the same as True. A frozen classifier always has one
+        recalibrator, whatever `ensemble` and `cv` are.
     n_jobs
         How many folds are fitted at a time, as in joblib; None: one, -1: as many as there are processors.
 
@@ -237,9 +243,9 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     classes_
         Sorted labels, shape (C,).
     calibrated_classifiers_
-        A RecalibratedPair for each fold; with ensemble=False there is one.
+        A list with a fitted pair for each fold, one with ensemble=False: its `estimator` and `recalibrator`.
     n_features_in_, feature_names_in_
-        Those of the fitted classifier, if it has them.
+        The number of features and their names, if the fitted classifier has them.
 
     Notes
     -----
@@ -248,9 +254,9 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     split like the rows. With `sklearn.set_config(enable_metadata_routing=True)` all of them go where they are
     requested, also to the splitter.
 
-    Probabilities of 0, which shares of neighbours or trees may have, are first raised to half of the smallest
-    positive one among the held-out answers. So are the probabilities of a class that a fold's training rows
-    lack.
+    Probabilities of 0, which shares of neighbours or trees may have, are raised to half of the smallest
+    positive one among the held-out answers before they are recalibrated. So are the probabilities of a class
+    that a fold's training rows lack.
 
     References
     ----------
@@ -289,32 +295,37 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **fit_params: Any) -> Self:
-        """Fit classifiers and recalibrators to rows X, (n, features) or as the classifier takes them.
+        """Fit classifiers and recalibrators to rows X, with features as the classifier takes them.
 
-        The classifier and the recalibrator that were given stay unfitted; clones are fitted. Returns this
-        object.
+        The classifier and the recalibrator that were given stay as they are; clones are fitted. An earlier
+        fit is forgotten, unless this one raises an error. Returns this object.
 
         Parameters
         ----------
-        X, y
-            Arrays, lists, sparse matrices or DataFrames; labels of shape (n,), numbers or texts.
+        X
+            Features of n rows: an array, list, sparse matrix or data frame, mostly of shape (n, features).
+        y
+            The label of each row, shape (n,), numbers or texts, of at least two classes.
         sample_weight
             For how many rows each row counts, shape (n,), at least 0: a row of weight 0 is left out. None:
             each counts once.
         fit_params
-            Arguments for the classifier's `fit`.
+            Further arguments for the classifier's `fit`; those with a value for each row are split like the
+            rows.
 
         Raises
         ------
         ValueError
-            For a bad parameter or weight, a missing label, labels of one class only, a single row of a class
-            with a number of folds, or a fold without rows; for answers of the classifier that are no
-            probabilities or finite scores.
+            For a bad parameter or weight, a missing label, labels of one class only, a class with a single
+            row if `cv` is a number, or a fold without rows; if the classifier answers with what are neither
+            probabilities nor finite scores.
 
         Warns
         -----
         UserWarning
-            If a class has fewer rows than there are folds, or estimator or recalibrator takes no weights.
+            If a class has fewer different rows than `cv` says folds, so that there are fewer folds; if
+            weights are given, and estimator or recalibrator takes none, so that it is fitted without.
+            Recalibrators give their own warnings, too.
         """
         frozen = isinstance(self.estimator, FrozenEstimator)
         self._check_parameters()
@@ -377,10 +388,13 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
             )
         chosen = self.recalibrator
         if chosen is not None and not (hasattr(chosen, "fit") and hasattr(chosen, "predict_proba")):
-            raise ValueError(f"recalibrator must have fit and predict_proba, got {chosen!r}")
+            raise ValueError(
+                f"recalibrator must have fit and predict_proba, got {chosen!r}: give one of "
+                "onlinecal.recalibration, or None for the default"
+            )
         if self.ensemble not in (True, False, "auto"):
             raise ValueError(f"ensemble must be True, False or 'auto', got {self.ensemble!r}")
-        if isinstance(self.cv, str):
+        if isinstance(self.cv, (str, bytes)):
             hint = ": give a fitted classifier as sklearn.frozen.FrozenEstimator(classifier)"
             raise ValueError(f"cv must be a number, a splitter or splits, got {self.cv!r}{hint}")
 
@@ -398,7 +412,7 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         if frozen or not numbered:
             return rows, weights, None
         sets = same_rows(X if len(rows) == len(y) else _safe_indexing(X, rows))
-        wanted = 5 if self.cv is None else int(self.cv)  # type: ignore[arg-type]
+        wanted = 5 if self.cv is None else check_count(self.cv, "cv", least=2)
         single = single_rows(sets, labels, weights, wanted)
         folds = enough_folds(wanted, labels[single | np.isin(rows, rows[first_rows(sets)])])
 
@@ -421,11 +435,21 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         if fold is not None:
             return [(rows[fold != k], rows[fold == k]) for k in range(int(fold.max()) + 1)]
         cv = check_cv(self.cv, y, classifier=True)
-        splits = [(rows[train], rows[test]) for train, test in cv.split(X, y, **routed.splitter.split)]
+        try:
+            splits = [(rows[train], rows[test]) for train, test in cv.split(X, y, **routed.splitter.split)]
+        except (IndexError, TypeError, ValueError) as error:
+            # the errors of a splitter are its own
+            if hasattr(self.cv, "split"):
+                raise
+            raise ValueError(
+                "cv must be a number, a splitter, or pairs (train, test) of row numbers "
+                f"from 0 to {len(y) - 1}, got {shown(self.cv)}"
+            ) from error
         for number, (train, test) in enumerate(splits):
             if not (len(train) and len(test)):
                 raise ValueError(
-                    f"cv must have rows in both parts, got {len(train)} and {len(test)} in fold {number}"
+                    "cv must have rows in both parts, to fit and held out, of every fold, "
+                    f"got {len(train)} and {len(test)} in fold {number}"
                 )
         if not splits:
             raise ValueError(f"cv must have at least one fold, got {self.cv!r}")
@@ -454,7 +478,10 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
         return default
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """How keyword arguments of `fit` reach classifier, recalibrator and splitter, for scikit-learn."""
+        """How keyword arguments of `fit` reach classifier, recalibrator and splitter: scikit-learn's router.
+
+        scikit-learn calls it; it matters only after `sklearn.set_config(enable_metadata_routing=True)`.
+        """
         fit = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=self).add_self_request(self)
         router.add(estimator=self.estimator, method_mapping=fit)
@@ -465,14 +492,15 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     def predict_proba(self, X: Any) -> Floats:
         """Recalibrated probabilities of the rows X, shape (n, C), with columns in the order of `classes_`.
 
-        They are averages over the pairs of a classifier and its recalibrator; every row sums to 1.
+        X has features as in `fit`. Answers are averages over the fitted pairs of a classifier and its
+        recalibrator; every row sums to 1.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If a classifier refuses X, or answers something that is no probabilities or finite scores.
+            If a classifier refuses X, or answers with what are neither probabilities nor finite scores.
         """
         check_is_fitted(self, "calibrated_classifiers_")
         return np.mean([pair.predict_proba(X) for pair in self.calibrated_classifiers_], axis=0)
@@ -480,7 +508,8 @@ class RecalibratedClassifierCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimato
     def predict(self, X: Any) -> LabelArray:
         """The label with the largest probability of each row of X, shape (n,); of equal ones the first.
 
-        X and errors are those of `predict_proba`.
+        Probabilities are the recalibrated ones, and labels are those of `classes_`. X, features as in `fit`,
+        and errors are those of `predict_proba`.
         """
         top = np.argmax(self.predict_proba(X), axis=1)
         return self.classes_[top]

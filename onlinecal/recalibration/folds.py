@@ -49,10 +49,11 @@ MOST_UNITS = 2.0**53
 
 
 class SampleSizeWarning(UserWarning):
-    """There are fewer rows than a guarantee needs, or fewer different rows than folds need.
+    """There are too few rows: for a guarantee, for the folds, or by the sum of the weights.
 
-    Recalibrators warn of it when they are fitted, and go on; also of several weights with a sum below 2,
-    which count as so few rows.
+    Recalibrators give it in `fit`, and go on. It comes if there are fewer rows than a guarantee needs, fewer
+    different rows than two for each fold, or if several weights have a sum below 2, since a weight says for
+    how many rows a row counts.
     """
 
 

@@ -14,7 +14,7 @@ as it was before: `fit` puts its attributes back, so `_learn` sets attributes an
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -63,8 +63,11 @@ def number_labels(
             return numbered, np.arange(n_classes)
         hint = ": name the columns of X with classes=, or give X as a data frame"
         return check_labels(labels, n_classes, "y", hint), np.arange(n_classes)
-    known = np.empty(len(classes), dtype=object)
-    known[:] = classes if isinstance(classes, list) else list(classes)
+    if not isinstance(classes, Iterable):
+        raise ValueError(f"classes must be the labels of the columns of X, in a list, got {shown(classes)}")
+    listed = list(classes)
+    known = np.empty(len(listed), dtype=object)
+    known[:] = listed
     if len(known) != n_classes:
         raise ValueError(f"classes must name the {n_classes} columns of X, got {len(known)} of them")
     numbers = {label: number for number, label in enumerate(known)}
@@ -240,15 +243,16 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map from probabilities, shape (n, C), and labels, shape (n,). Returns this object.
 
-        A fit before is forgotten, unless the class says otherwise. A fit that is refused or fails leaves all
-        as it was.
+        An earlier fit is forgotten (but a `DecisionRecalibrator` with warm_start=True goes on from it). If an
+        error is raised, this object stays as it was.
 
         Parameters
         ----------
         X
             Probabilities of the C classes, at least 2, in columns; every row sums to 1 within 1e-6.
         y
-            The labels that came, each one of the classes; or one-hot, shape (n, C).
+            The label of each row, one of the labels of the columns: of `classes`, of the names of a data
+            frame's columns, or else of 0..C-1. Or one-hot, shape (n, C).
         sample_weight
             Shape (n,), not negative: a row of weight w counts as w equal rows, a row of weight 0 is left out.
             None: each row counts once.
@@ -256,14 +260,16 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For a bad table, label, weight or parameter; the message names it and the value.
+            For a bad table, label, weight or parameter; the message names it and the value. For fewer rows
+            than the parameters need.
 
         Warns
         -----
         LabelWarning
             If a class never comes, or X agrees with y less than by chance.
         SampleSizeWarning
-            If the sum of several weights is below 2, or there are too few rows for what the class promises.
+            If the sum of several weights is below 2, if there are fewer than two different rows for each
+            fold, or fewer rows than a guarantee of the class needs.
         """
         if len(getattr(X, "shape", ())) == 1 and len(getattr(y, "shape", ())) == 2:
             raise ValueError("X must be a table and y a column, got them the other way round: swap them")
@@ -311,16 +317,16 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         return table
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Recalibrated probabilities, shape (n, C), rows with sum 1.
+        """Recalibrated probabilities, a new array of shape (n, C), rows with sum 1.
 
-        X has the probabilities of the same classes, shape (n, C), rows with sum 1.
+        X has probabilities of the same classes in the same columns, shape (n, C), rows with sum 1.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            For a bad table, or one with other columns than in `fit`.
+            If X is no table of probabilities, or has another number, order or names of columns than in `fit`.
         """
         return self._mapped(self._check_table(X))
 
@@ -331,22 +337,26 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The label with the largest recalibrated probability of each row of X, shape (n,).
 
-        Of equal probabilities the first column counts. X and errors are those of `predict_proba`.
+        Labels are those of `classes_`; of equal probabilities the first column counts. X, probabilities of
+        shape (n, C), and errors are those of `predict_proba`.
         """
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
     def transform(self, X: ArrayLike) -> Floats:
-        """The answers of `predict_proba`, shape (n, C), in the form that `set_output` has chosen.
+        """The recalibrated probabilities of the rows X, as `predict_proba` gives them, for pipelines.
 
-        This lets pipelines pass them on. X and errors are those of `predict_proba`.
+        X and the answer have shape (n, C). The answer is an array, or after `set_output(transform="pandas")`
+        or "polars" a data frame with the columns of `get_feature_names_out`. Errors are those of
+        `predict_proba`.
         """
         return self.predict_proba(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the columns of `transform`, shape (C,): those of the fitted table, else its classes.
+        """The names of the C columns that `transform` answers with: texts, an array of objects, shape (C,).
 
-        They are texts: classes 0 and 1 are '0' and '1' here.
-        `input_features` is there for scikit-learn, and is not looked at. Raises NotFittedError before `fit`.
+        They are the names of the columns that `fit` was given or, if these had none, the classes as texts,
+        such as '0' and '1'. `input_features` changes nothing: scikit-learn wants that it can be given. Raises
+        NotFittedError before `fit`.
         """
         check_is_fitted(self, "n_features_in_")
         names = getattr(self, "feature_names_in_", [str(label) for label in self.classes_])

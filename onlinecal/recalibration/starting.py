@@ -248,16 +248,16 @@ class StartedRecalibrator(ProbabilityRecalibrator):
 
     @property
     def inverse_temperature_(self) -> float:
-        """The exponent beta of `TemperatureScaling`, if that is the start; 1 for any other start.
+        """The power to which the start raises probabilities if it is a `TemperatureScaling`; else 1.
 
-        Raises NotFittedError before `fit`.
+        Below 1 it makes rows less sure, above 1 surer. Raises NotFittedError before `fit`.
         """
         check_is_fitted(self, "n_features_in_")
         return self.start_.inverse_temperature_ if isinstance(self.start_, TemperatureScaling) else 1.0
 
     @property
     def start_name_(self) -> str:
-        """The name of the map that comes first, `start_`: "temperature", for example; "none" without one.
+        """The name of the fitted start, the map that comes first, as "temperature"; "none" without one.
 
         Raises NotFittedError before `fit`.
         """

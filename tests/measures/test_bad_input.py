@@ -121,6 +121,18 @@ FUNCTIONS = m.functional_multicalibration_error
         (m.lp_calibration_interval, TWO, {"method": "guess"}, "one of normal, proven"),
         (m.lp_calibration_interval, TWO, {"confidence": 1.0}, "between 0 and 1, got 1.0"),
         (m.lp_calibration_interval, TWO, {"n_resamples": 0}, "n_resamples must be a whole"),
+        *(
+            (
+                measure,
+                (*TWO, *further),
+                {"random_state": seed},
+                f"random_state must be a non-neg.*, got {seed!r}",
+            )
+            for measure, further in ((m.lp_calibration_interval, ()), (m.decision_calibration_error, (2,)))
+            for seed in ("one", 0.5, -1, None)
+        ),
+        (m.decision_losses, (*TWO, [[1, 0], [0]]), {}, "losses must be numbers of shape .* equal lengths"),
+        (m.multicalibration_report, (*ONE, [[1]]), {"names": 3}, "a name for each group, in a list, got 3"),
         (m.linf_conditional_error, TWO, {"min_rows": 0}, "min_rows.*0"),
         (m.linf_conditional_error, TWO, {"n_bins": 0}, "n_bins.*0"),
         (m.classwise_calibration_error, TWO, {"n_bins": 0}, "n_bins must be"),
@@ -162,7 +174,7 @@ FUNCTIONS = m.functional_multicalibration_error
         (m.multicalibration_error, (*ONE, [[1]]), {"n_bins": 0}, "n_bins must be a whole number"),
         (m.multicalibration_error, ([0.5], [0.5], [[1]]), {}, "outcomes must be 0/1"),
         (FUNCTIONS, (*ONE, [np.inf]), {}, r"functions must be finite, got .*inf.* at row 0, column 0"),
-        (FUNCTIONS, ([0.5, 0.5], [0, 1], [0.0]), {}, "functions must be a table"),
+        (FUNCTIONS, ([0.5, 0.5], [0, 1], [0.0]), {}, "functions must have a row for each of 2 forecasts"),
         (
             m.multicalibration_report,
             (*ONE, [[1]]),

@@ -203,7 +203,11 @@ def test_a_log_loss_is_as_large_as_a_package_lets_it_be():
             "convention must be the name of a package that is known, got 'torch'.*netcal",
         ),
         ({"convention": "river"}, "convention must be .*calzone-tool, mapie.*, got 'river'"),
-        ({"convention": "mapie", "n_bins": 1}, "bins must be at least 2 where edges are counted"),
+        ({"convention": ["mapie"]}, r"convention must be the name of a package .*, got \['mapie'\]"),
+        (
+            {"convention": "mapie", "n_bins": 1},
+            "n_bins must be at least 2 with convention 'mapie'",
+        ),
         ({"convention": "netcal", "n_bins": 0}, "bins must be"),
     ],
 )

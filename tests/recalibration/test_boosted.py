@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
@@ -252,6 +253,24 @@ def test_every_kind_of_table():
             ValueError, match="X must hold numbers, could not convert string to float: 'cook'"
         ):
             BoostedRecalibrator().fit(texts, [0, 1])
+
+
+@pytest.mark.parametrize("regressor", ["tree", 3, [LinearRegression()], LinearRegression, BaseEstimator()])
+@pytest.mark.parametrize("step", ["log-odds", "level sets"])
+def test_what_is_no_regressor_is_named(regressor, step):
+    X, p, y = rows(20, 3)
+    with pytest.raises(ValueError, match=r"regressor must be an object with fit, .*, got \S"):
+        BoostedRecalibrator(regressor, step=step).fit(X, y, p)
+
+
+def test_without_a_model_of_the_initial_forecasts_there_is_no_score():
+    X, p, y = rows(100, 3)
+    model = BoostedRecalibrator(LinearRegression(), cv=2).fit(X, y, p)
+    with pytest.raises(ValueError, match="fit was given an array as initial: compute -numpy"):
+        model.score(X, y)
+    assert model.fit(X, y, lambda X: np.full(len(X), 0.5)).score(X, y) < 0.0
+    with pytest.raises(NotFittedError):
+        BoostedRecalibrator().score(X, y)
 
 
 @pytest.mark.parametrize("regressor", [LinearRegression(), KNeighborsRegressor(30)])

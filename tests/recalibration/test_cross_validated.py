@@ -259,7 +259,20 @@ class Crooked(Recorder):
             np.arange(len(Y)) % 4,
             "column for each of the 4",
         ),
-        ({"cv": [(np.arange(9), [])]}, Y, "cv must have rows in both parts, got 9 and 0 in fold 0"),
+        (
+            {"cv": [(np.arange(9), [])]},
+            Y,
+            "cv must have rows in both parts, .* of every fold, got 9 and 0 in fold 0",
+        ),
+        *(({"cv": cv}, Y, f"cv must be a whole number of at least 2, got {cv}") for cv in (0, 1, -5, True)),
+        *(
+            (
+                {"cv": cv},
+                Y,
+                f"cv must be .* pairs .* of row numbers from 0 to {len(Y) - 1}, got",
+            )
+            for cv in ((1, 2), [(range(9), ["a"])], [(np.arange(9), [len(Y)])], [(range(9),)])
+        ),
         ({"cv": []}, Y, "cv must have at least one fold"),
     ],
 )

@@ -15,6 +15,7 @@ from onlinecal import (
 )
 from onlinecal.measures import group_mean_error, multicalibration_error, multicalibration_report
 from onlinecal.recalibration import (
+    AveragedCalibration,
     BetaCalibration,
     DirichletCalibration,
     PerClassIsotonic,
@@ -56,6 +57,20 @@ def test_tables_and_labels_that_are_none(kind):
     for table, labels, message in OF_TABLES:
         with pytest.raises(ValueError, match=message):
             kind().fit(table, labels)
+
+
+@pytest.mark.parametrize("kind", [*TABLES, AveragedCalibration])
+@pytest.mark.parametrize("classes", [2, np.nan, True])
+def test_classes_that_are_no_list_are_named(kind, classes):
+    with pytest.raises(ValueError, match=f"classes must be the labels of the columns .*, got {classes!r}"):
+        kind(classes=classes).fit(P, y)
+    assert kind(classes=iter(["no", "yes"])).fit(P, NAMES).classes_.tolist() == ["no", "yes"]
+
+
+@pytest.mark.parametrize("seed", ["one", 0.5, -1])
+def test_a_seed_of_losses_that_is_none_is_named(seed):
+    with pytest.raises(ValueError, match=f"random_state must be .*, got {seed!r}"):
+        gaussian_losses(2, 3, random_state=seed)
 
 
 OF_GROUPS = [

@@ -47,7 +47,7 @@ from onlinecal.measures.fixed_order import (
     soften,
 )
 from onlinecal.tables.columns import check_labelled_rows
-from onlinecal.validation import check_choice, check_count
+from onlinecal.validation import check_choice, check_count, seed_sequence
 
 Objective = Callable[[Floats], tuple[float, Floats]]
 """From a point to its value and gradient, an array of the point's shape."""
@@ -386,10 +386,11 @@ PARTITIONS: tuple[PartitionKind, ...] = get_args(PartitionKind)
 
 
 def decision_loss_gap(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike) -> Floats:
-    """The gap between the losses that Bayes decision makers expect and get, relative to the size of the loss.
+    """How far the loss that decision makers expect is from the one they get, relative to the table's size.
 
-    |E l(predicted Y, d(p)) - E l(Y, d(p))| / max_a ||l(., a)||_2 for each loss table l, d its Bayes decision:
-    the action with the least expected loss, of equals the first.
+    By each loss table the action for a row is the one with the least expected loss by its probabilities, of
+    equals the first. The gap is |average expected loss - average loss with the labels|, divided by the
+    largest l2 norm over classes of an action's losses.
 
     Parameters
     ----------
@@ -404,8 +405,8 @@ def decision_loss_gap(probabilities: ArrayLike, labels: ArrayLike, losses: Array
     Returns
     -------
     ndarray
-        Shape (n_losses,): averages over rows; 0 for a table of zeros. At most `decision_calibration_error`
-        with K actions.
+        Shape (n_losses,): one gap for each table; 0 for a table of zeros. They are at most the exact
+        `decision_calibration_error` with K actions, and so at most sqrt(2).
 
     Raises
     ------
@@ -434,11 +435,12 @@ def loss_gaps(predicted: Floats, true: Floats, losses: ArrayLike) -> Floats:
 
 
 def loss_set_gaps(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike) -> Floats:
-    """Gaps of every loss of a list under every decision rule of the list: Definition 4, exactly.
+    """How far expected loss is from true loss, by every table of a list and every table's decisions.
 
-    Entry [i, j] is the gap of loss j when decisions are the Bayes decisions of loss i, divided by
-    max_a ||l_j(., a)||_2; the diagonal is `decision_loss_gap`. The largest entry is the list's decision
-    calibration error.
+    In entry [i, j] each row's action is the one with the least expected loss by table i, and costs what table
+    j says: it is |average expected loss - average loss with the labels|, divided by the largest l2 norm over
+    classes of an action's losses in table j. The diagonal is `decision_loss_gap`. The largest entry is the
+    list's decision calibration error (Definition 4 of Zhao, Kim, Sahoo, Ma & Ermon, 2021).
 
     Parameters
     ----------
@@ -450,7 +452,7 @@ def loss_set_gaps(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike
     Returns
     -------
     ndarray
-        Shape (n_losses, n_losses), averages over rows; 0 in the column of a table of zeros.
+        Shape (n_losses, n_losses), in averages over rows; 0 in the column of a table of zeros.
 
     Raises
     ------
@@ -476,10 +478,15 @@ def decision_calibration_error(
     partition: PartitionKind = "soft",
     random_state: int = 0,
 ) -> float:
-    """The largest gap that any decision maker with this many actions can have.
+    """The largest gap between expected and true loss that a decision maker with K actions can have.
 
-    The supremum of sum_a ||E[(p - Y) b_a(p)]||_2 over partitions b of the simplex by linear scores: the gap
-    of the worst loss together with the worst Bayes decision rule of any loss with n_actions actions.
+    A decision maker takes for each row the action with the least expected loss; gaps are relative to the size
+    of the loss, as those of `decision_loss_gap`.
+
+    It is the largest, over partitions of all probabilities into K regions by linear scores, of the sum over
+    regions of the l2 norm, over classes, of the average over all rows of (probability - label), rows outside
+    of the region counting 0. The loss and the decisions may here belong to two different tables with K
+    actions, the worst pair.
 
     Parameters
     ----------
@@ -488,19 +495,21 @@ def decision_calibration_error(
     labels
         Class numbers 0..C-1, shape (n,).
     n_actions
-        K, at least 1.
+        K, at least 1; with 1 action it is the l2 norm of the mean error.
     partition
-        "soft": b_a is the softmax of the scores; gradients are climbed from several starts. "hard": the
-        largest score wins; the ends of the climbs are rounded and improved, which takes longer and finds
-        more. Both have the same supremum.
+        How the largest is searched for with more than two classes. "soft": the softmax of the scores says how
+        much of a row is in each region, and gradients are climbed from several starts. "hard": a row is in
+        the region with the largest score; what the climbs found is rounded and improved, which takes longer
+        and finds more. Both have the same true largest value.
     random_state
-        Seed of the starts, a whole number from 0 on; of two classes nothing is drawn.
+        Seed of the starts, a whole number from 0 on, or a sequence of these; the same one gives the same
+        answer. With two classes nothing is drawn.
 
     Returns
     -------
     float
-        An average over rows, from 0 to sqrt(2). It is exact for two classes. For more it is the largest gap
-        that was found, a lower bound on the supremum.
+        An average over rows, from 0 to sqrt(2). It is exact for two classes. For more it is the largest that
+        was found, so that the true one may be larger.
 
     Raises
     ------
@@ -509,7 +518,7 @@ def decision_calibration_error(
 
     References
     ----------
-    Zhao, Kim, Sahoo, Ma & Ermon (2021), Propositions 2 and 3.
+    Zhao, Kim, Sahoo, Ma & Ermon, "Calibrating Predictions to Decisions" (2021), Propositions 2 and 3.
 
     Examples
     --------
@@ -522,7 +531,8 @@ def decision_calibration_error(
     table, numbers = check_labelled_rows(probabilities, labels)
     n_actions = check_count(n_actions, "n_actions")
     check_choice(partition, PARTITIONS, "partition")
+    seed = seed_sequence(random_state, name="random_state")
     residual = residuals(table, numbers)
     if table.shape[1] == 2:
         return cut_intervals(table, residual, n_actions)[0]
-    return search(table, residual, n_actions, partition == "hard", np.random.default_rng(random_state)).error
+    return search(table, residual, n_actions, partition == "hard", np.random.default_rng(seed)).error

@@ -126,9 +126,11 @@ def _intervals(thresholds: Floats, n_actions: int) -> Partition:
 
 
 class DecisionLosses(NamedTuple):
-    """Average losses over rows of Bayes decisions, in the losses' own unit, each of shape (n_losses,).
+    """What decisions cost on average over rows, by each loss table, in the unit of its losses.
 
-    `predicted` is what the probabilities say they cost, `true` what they cost with the labels that came.
+    Each row's action is the one with the least expected loss by its probabilities. `predicted` is the
+    expected loss by the probabilities, `true` the loss with the labels that came; both are arrays of
+    shape (n_losses,).
     """
 
     predicted: Floats
@@ -136,19 +138,20 @@ class DecisionLosses(NamedTuple):
 
 
 def bayes_decisions(probabilities: ArrayLike, losses: ArrayLike) -> Ints:
-    """The action with the least expected loss, of equals the first.
+    """For each row of probabilities the action with the least expected loss, of equals the first.
 
     Parameters
     ----------
     probabilities
-        Shape (n, C).
+        Class probabilities, shape (n, C), every row with sum 1.
     losses
-        Loss of each action and class: one table (K, C) or several, (n_losses, K, C).
+        The loss of action a when the class is c, at [a, c] of a table (K, C); or several tables,
+        shape (n_losses, K, C).
 
     Returns
     -------
     ndarray
-        Action numbers, shape (n_losses, n); (n,) for a single table.
+        Action numbers 0..K-1, whole numbers, shape (n_losses, n); (n,) if `losses` is a table (K, C).
 
     Raises
     ------
@@ -162,14 +165,18 @@ def bayes_decisions(probabilities: ArrayLike, losses: ArrayLike) -> Ints:
 
 
 def decision_losses(probabilities: ArrayLike, labels: ArrayLike, losses: ArrayLike) -> DecisionLosses:
-    """What Bayes decisions cost on average: as the probabilities predict, and with the labels that came.
+    """What decisions cost on average: as the probabilities predict, and with the labels that came.
+
+    Each row's action is the one with the least expected loss by its probabilities, of equals the first.
 
     Parameters
     ----------
     probabilities, labels
-        Shapes (n, C) and (n,), labels 0..C-1.
+        Class probabilities, shape (n, C), every row with sum 1, and the classes that came, shape (n,),
+        0..C-1.
     losses
-        Loss of each action and class: shape (n_losses, K, C), or one table (K, C).
+        The loss of action a when the class is c, at [loss, a, c]: shape (n_losses, K, C), or one table (K,
+        C).
 
     Returns
     -------
@@ -206,7 +213,8 @@ def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Flo
     try:
         tables = as_array(losses, name, "tables", "of equal lengths").astype(np.float64)
     except (TypeError, ValueError) as error:
-        is_table = np.ndim(losses) == 0 and hasattr(losses, "values")
+        # the dimension of a ragged list is an error of numpy
+        is_table = hasattr(losses, "values") and np.ndim(losses) == 0
         why = f"of a {type(losses).__name__} give the `values`" if is_table else error
         raise ValueError(f"{name} must be numbers of shape (n_losses, actions, classes): {why}") from error
     if tables.ndim == 2:
@@ -214,7 +222,7 @@ def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Flo
     if tables.ndim != 3 or tables.size == 0:
         raise ValueError(
             f"{name} must be a table of shape (actions, classes), or several of shape (n_losses, actions, "
-            f"classes), none of them empty, got {np.shape(losses)}"
+            f"classes), none of them empty, got shape {np.shape(losses)}"
         )
     if tables.shape[2] != n_classes:
         raise ValueError(f"{name} must have a column for each of {n_classes} classes, got {tables.shape[2]}")
@@ -290,21 +298,26 @@ def confidence_width(
     delta: float = 0.05,
     n_losses: int | None = None,
 ) -> float:
-    """How far an error measured on n rows can be from the source's, with probability 1 - delta.
+    """How far an error of decisions, measured on n rows, can be from the true one, but for a small chance.
 
-    For all losses with K actions, Theorem 2.1 with its constants: each of the K regions is an intersection of
-    K half-spaces, of dimension at most d = 2 K (C + 1) log2(3K), so its bias is off by at most
-    sqrt(C) (2 sqrt(2 (ln 2 + d ln(e n / d)) / n) + sqrt(2 ln(C / delta) / n)) in l2. For a list of losses,
-    Hoeffding's inequality: sqrt(4 ln(2 n_losses / delta) / n). It is at most sqrt(2), as errors are.
+    The true one is that of the distribution that the n rows are drawn from, independently. The width is an
+    average over rows, as errors are, and at most sqrt(2), the largest error. It holds with probability 1 -
+    delta for a forecaster that was not fitted to these rows.
+
+    For all losses with K actions, `decision_calibration_error`: each of the K regions is an intersection of K
+    half-spaces, of dimension at most d = 2 K (C + 1) log2(3K), so its bias is off by at most sqrt(C) (2
+    sqrt(2 (ln 2 + d ln(e n / d)) / n) + sqrt(2 ln(C / delta) / n)) in l2, and the width is K times that
+    (Theorem 2.1 of Zhao et al. with its constants). For a list of losses, `decision_loss_gap`: by Hoeffding's
+    inequality sqrt(4 ln(2 n_losses / delta) / n), for all gaps at once.
 
     Parameters
     ----------
     n_rows, n_actions, n_classes
-        n, K and C.
+        n, K and C, whole numbers from 1.
     delta
         How often the width may fail, between 0 and 1.
     n_losses
-        None: all losses with K actions. Else the length of a list of losses, for their own gaps.
+        None: all losses with K actions. Else how many loss tables there are, for the gap of each one.
 
     Raises
     ------

@@ -17,12 +17,14 @@ from onlinecal.validation import check_number
 
 
 class ThresholdCosts(NamedTuple):
-    """What decisions by a threshold cost; averages over rounds.
+    """What acting on forecasts above a threshold costs, averages over rounds; `threshold_costs` computes it.
+
+    Acting in vain costs the threshold, and not acting when it would have helped 1 less the threshold.
 
     Attributes
     ----------
     promised
-        The cost if outcomes came as often as was forecast.
+        The expected cost if each outcome is 1 with the probability that was forecast.
     realised
         The cost with the outcomes that came.
     """
@@ -34,10 +36,13 @@ class ThresholdCosts(NamedTuple):
 def threshold_costs(
     forecasts: ArrayLike, outcomes: ArrayLike, threshold: float, width: float
 ) -> ThresholdCosts:
-    """What it costs on average to act on p >= threshold + U, with U uniform on [-width/2, width/2].
+    """What it costs on average to act whenever a forecast is above a threshold that is slightly random.
 
-    Acting in vain costs `threshold`. Not acting when it would have helped costs 1 - `threshold`. So acting
-    and not acting have the same expected cost where p is the threshold. Costs are means over U.
+    One acts on a forecast p if p >= threshold + U, with U uniform on [-width/2, width/2] and drawn anew for
+    each round; costs are expected values over U, so nothing is drawn here.
+
+    Acting costs `threshold` if the outcome is 0, and not acting 1 - `threshold` if it is 1; all else costs 0.
+    So both have the same expected cost where p is the threshold.
 
     Parameters
     ----------
@@ -46,14 +51,15 @@ def threshold_costs(
     outcomes
         0/1, boolean, or numbers in [0, 1], shape (T,).
     threshold
-        From 0 to 1.
+        A number from 0 to 1.
     width
-        Above 0 and at most 1.
+        Of the range of U: a number above 0 and at most 1.
 
     Returns
     -------
     ThresholdCosts
-        `promised` and `realised`, averages over rounds.
+        `promised`, if each outcome were 1 with probability p, and `realised`, with the outcomes; averages
+        over rounds.
 
     Raises
     ------

@@ -85,8 +85,8 @@ def rounded_outcomes(forecasts: Floats, outcomes: Floats) -> tuple[NDArray[np.ui
 class Interval(Shown):
     """Two ends, `lower` <= `upper`, between which a measure lies.
 
-    They are proven bounds, or of `lp_calibration_interval` the ends of a confidence interval. The function
-    that answers with it says whether they are sums over rounds or averages.
+    They are proven bounds, but of `lp_calibration_interval` the ends of a confidence interval. Whether they
+    are sums over rounds or averages is said by the function that was called.
     """
 
     lower: float
@@ -97,23 +97,23 @@ class Interval(Shown):
 
 
 class CalibrationMonitor(Tallies):
-    """Counts a stream of settled forecasts and says how far from calibrated it is, at any time.
+    """Counts forecasts with their outcomes as they come, and says how far from calibrated they are so far.
 
-    Forecasts are counted by exact value while there are at most `n_bins` distinct ones: nothing is lost
-    for a forecaster that uses a grid. Further values are counted at the nearest multiple of 1/n_bins. The
-    sum of these moves is kept in `moved` and widens every bracket, since the distance to calibration changes
-    by no more than the forecasts do.
+    Forecasts are counted by exact value while there are at most `n_bins` distinct ones: nothing is lost for a
+    forecaster that uses a grid. Further values are counted at the nearest multiple of 1/n_bins. The sum of
+    these moves is kept in `moved` and makes every answer, a lower and an upper bound, wider: the distance to
+    calibration changes by no more than the forecasts do.
 
     Parameters
     ----------
     n_bins
-        How many distinct forecasts are counted exactly, at least 1; memory has at most twice as many counts
-        and one more.
+        How many distinct forecasts are counted exactly, at least 1. At most twice as many values and one more
+        are ever kept, so memory does not grow with the stream.
 
     Attributes
     ----------
     n_rounds
-        Rounds counted.
+        The number of rounds counted.
     moved
         Sum over rounds of |forecast - the value it is counted at|.
 
@@ -135,21 +135,21 @@ class CalibrationMonitor(Tallies):
         super().__init__(check_count(n_bins, "n_bins"))
 
     def update(self, forecast: float, outcome: SupportsFloat) -> None:
-        """Count one round: a forecast in [0, 1], and the outcome 0, 1, False, True, or any number between.
+        """Count one round: a forecast in [0, 1], and its outcome: 0, 1, False, True, or any number between.
 
         Raises
         ------
         ValueError
-            A forecast or an outcome outside [0, 1]; nothing is counted then.
+            If forecast or outcome is no number in [0, 1]; nothing is counted then.
         """
         self._count(check_probability(forecast, "forecast"), share_of(outcome))
 
     def update_many(self, forecasts: ArrayLike, outcomes: ArrayLike) -> None:
-        """Count rounds, each array of shape (T,), with the same result as one by one.
+        """Count T rounds, forecasts and outcomes of shape (T,), with the same result as one by one.
 
         With outcomes between 0 and 1 it is the same up to rounding. Raises ValueError, and counts nothing,
-        for a forecast or an outcome outside [0, 1], for lengths that differ or are 0, and if forecasts are
-        all 0 or 1 beside outcomes that are not: then the arguments look swapped.
+        for a forecast or an outcome outside [0, 1], for arrays that are empty or differ in length, and if
+        forecasts are all 0 or 1 and outcomes are not: then the arguments look swapped.
         """
         counts, p, _ = count_shares(forecasts, outcomes)
         index = np.searchsorted(counts.values, p)
@@ -162,15 +162,20 @@ class CalibrationMonitor(Tallies):
     def calibration_distance(
         self, normalize: bool = False, *, budget: float = 1.0, rtol: float = 0.0
     ) -> Interval:
-        """A bracket of the distance to calibration of all rounds so far, (0, 0) before the first.
+        """A lower and an upper bound on the distance to calibration of all rounds so far, 0 before the first.
+
+        The distance is the least sum of |forecast - q| over sequences q in which each value is the frequency
+        of ones among its rounds.
 
         Parameters
         ----------
         normalize
             False: sums over rounds. True: divided by the number of rounds.
         budget, rtol
-            As for `onlinecal.measures.calibration_distance`. They are of little use with outcomes between 0
-            and 1, of which only sums are kept: the upper end is the best pooling of neighbouring forecasts.
+            How much work is done to bring the bounds together: budget, a number above 0, takes some seconds
+            at most if it is 1, and rtol, at least 0, ends the work as soon as upper - lower <= rtol * upper.
+            They are of little use with outcomes between 0 and 1, of which only sums are kept: the upper bound
+            is then the best pooling of neighbouring forecasts.
 
         Raises
         ------
@@ -188,9 +193,12 @@ class CalibrationMonitor(Tallies):
         return self._widened(ends.lower, ends.upper, self.moved, normalize)
 
     def smooth_calibration_error(self, normalize: bool = True) -> Interval:
-        """A bracket of the smooth calibration error of all rounds so far, (0, 0) before the first.
+        """A lower and an upper bound on the smooth calibration error of all rounds so far; 0 without rounds.
 
-        It is an average over rounds, and with normalize=False a sum. The ends meet if nothing was moved.
+        The error is the largest average over rounds of w(forecast) (outcome - forecast), over functions w
+        with values in [-1, 1] that change by at most as much as the forecast. With normalize=False it is a
+        sum. Both bounds are the exact error as long as `moved` is 0, all forecasts being counted at their own
+        value.
         """
         if self.n_rounds == 0:
             return Interval(0.0, 0.0)

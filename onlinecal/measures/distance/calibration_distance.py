@@ -38,14 +38,15 @@ class DistanceBracket(Shown):
     Attributes
     ----------
     lower, upper
-        lower <= distance <= upper, both proven. Sums over rounds, or averages if asked for.
+        lower <= distance <= upper, both proven. Sums over rounds, or, if normalize=True was given, averages.
     exact
         The distance when it is known exactly (then lower = upper = exact up to rounding), else None.
     witness
-        A perfectly calibrated sequence q at distance `upper`, shape (T,): in input order; for counts by
-        increasing forecast, zeros before ones within a forecast. Rounds of one level set carry the identical
-        float, the correctly rounded fraction of ones among them; of outcomes between 0 and 1, their mean. The
-        sum of |forecast - q| over rounds is `upper`, or T times `upper` if averages were asked for.
+        A sequence q that is perfectly calibrated, shape (T,): each of its values is the fraction of ones
+        among the rounds that have it, correctly rounded (of outcomes between 0 and 1, their mean). The sum of
+        |forecast - q| over rounds is `upper`, or T times `upper` if that is an average. Rounds are in the
+        order in which they were given; for a history given as counts, by increasing forecast, zeros before
+        ones within a forecast.
     """
 
     lower: float
@@ -69,6 +70,9 @@ def calibration_distance(
 ) -> DistanceBracket:
     """How far forecasts are from calibrated: the least sum of |forecast - q| over calibrated sequences q.
 
+    A sequence q, one number for each round, is calibrated if each of its values is the fraction of ones among
+    the rounds that have it (with outcomes between 0 and 1, their mean).
+
     Parameters
     ----------
     forecasts
@@ -79,39 +83,40 @@ def calibration_distance(
         "exact": the distance itself, however long it takes: a fifth of a second for a thousand rounds, some
         seconds for ten thousand on a grid, much longer for as many distinct forecasts that are nearly
         calibrated. "bracket": a lower and an upper bound, with the work that `budget` allows; if it suffices
-        they meet, and then `exact` is known, too. "auto": the same, but the plain lattice where that is
-        quicker, which gives the exact distance. That is nearly always so for up to a thousand rounds.
-        With outcomes between 0 and 1 there is only a bracket, since the distance is NP-hard to find then.
+        they meet, and then `exact` is known, too. "auto": the exact distance where that is quicker, as nearly
+        always for up to a thousand rounds, else the same as "bracket". With outcomes between 0 and 1 there
+        are only bounds, since the distance is NP-hard to find then.
     normalize
         False: sums over rounds. True: divided by T.
     look_ahead
-        A second sequence of probabilities, shape (T,), such as the points to which an online forecaster
-        charged its rounds. Its level sets are tried as a start for a witness.
+        A second sequence of probabilities for the same rounds, shape (T,), such as the `look_ahead` that an
+        online forecaster computes. A q that has one value for all rounds with equal look_ahead is tried, too,
+        so that a good guess can lower the upper bound. None: no guess.
     budget
         Work that improves a bracket, in steps and not in time, so that answers are the same on every machine:
-        1 allows for 25 million level sets while rounding and 200 million lattice points in searches, which
-        take from one to three seconds if all are needed. Whatever the budget is, the rounds are sorted and
-        looked at a fixed number of times, which gives a first bracket and takes about a second per million
-        rounds. A number above 0; "exact" does not look at it.
+        1 allows for one to three seconds of work, if all is needed, and 2 for twice as much. Whatever the
+        budget is, first bounds are found, which takes about a second per million rounds. A number above 0;
+        "exact" does not look at it.
     rtol
         Work stops as soon as upper - lower <= rtol * upper; at least 0. "exact" does not look at it.
 
     Returns
     -------
     DistanceBracket
-        lower, upper, exact and witness.
+        `lower` and `upper` bound, `exact`, the distance or None, and `witness`, a calibrated sequence at
+        distance `upper`.
 
     Raises
     ------
     ValueError
-        Bad forecasts, outcomes, look_ahead or options; the message names the argument and the value.
-        Lengths that differ; "exact" with outcomes between 0 and 1.
+        Bad forecasts, outcomes, look_ahead or options; the message names the argument and the value. Lengths
+        that differ; "exact" with outcomes between 0 and 1.
 
     References
     ----------
     Blasiok, Gopalan, Hu & Nakkiran, "A unifying theory of distance from calibration" (2023), for the notion;
-    Qiao & Zheng, "On the distance from calibration in sequential prediction" (2024), for its online use;
-    Qiao (2026), for its hardness with outcomes between 0 and 1.
+    Qiao & Zheng, "On the distance from calibration in sequential prediction" (2024), for its online use; Qiao
+    (2026), for its hardness with outcomes between 0 and 1.
 
     Examples
     --------
@@ -153,24 +158,31 @@ def calibration_distance_from_counts(
     budget: float = 1.0,
     rtol: float = 0.0,
 ) -> DistanceBracket:
-    """`calibration_distance` of a history given as counts.
+    """The distance to calibration of rounds that are given as counts, as `calibration_distance` finds it.
 
-    Its witness is by increasing forecast, zeros before ones within a forecast.
+    It is the least sum over rounds of |forecast - q| over sequences q in which each value is the fraction of
+    ones among the rounds that have it.
 
     Parameters
     ----------
     values
         Forecast values, shape (K,), in any order; repeated ones are added up.
     zeros, ones
-        Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
-    method, normalize, budget, rtol
-        As for `calibration_distance`: "auto", "exact" or "bracket"; whether lower and upper are averages; how
-        much work, and how narrow a bracket is enough.
+        How many rounds have that forecast and outcome 0, respectively 1; whole numbers from 0, shape (K,).
+    method
+        "exact": the distance, however long it takes. "bracket": a lower and an upper bound. "auto": whichever
+        is quicker.
+    normalize
+        False: sums over rounds. True: divided by their number.
+    budget, rtol
+        For bounds: how much work there may be, a number above 0 (1: up to some seconds), and that it stops as
+        soon as upper - lower <= rtol * upper, at least 0.
 
     Returns
     -------
     DistanceBracket
-        Its witness has shape (T,), T = sum of zeros and ones.
+        `lower`, `upper`, `exact` (the distance or None) and `witness`, a calibrated sequence at distance
+        `upper`: shape (T,) for T rounds, by increasing forecast, zeros before ones within a forecast.
 
     Raises
     ------

@@ -124,12 +124,12 @@ def group_means(outcomes: NDArray[Any], groups: NDArray[np.intp]) -> Floats:
 
 
 def is_perfectly_calibrated(forecasts: ArrayLike, outcomes: ArrayLike) -> bool:
-    """Whether every level set's value is its frequency of ones, in exact arithmetic.
+    """Whether each forecast is exactly the frequency of ones among the rounds that have it.
 
     Parameters
     ----------
     forecasts
-        Probabilities, shape (T,). A level set is all rounds with the identical float.
+        Probabilities, shape (T,). Forecasts are the same if they are the identical float.
     outcomes
         0/1, boolean, or any numbers in [0, 1], shape (T,).
 

@@ -82,16 +82,17 @@ SMALL_PROGRAM, SMALL_NODES = 3000, 50
 
 @dataclass(frozen=True, eq=False)
 class MulticlassDistance(Shown):
-    """Where the distance to calibration lies, in l1 over the classes.
+    """Where the distance to calibration of class probabilities lies, summed up over the classes.
 
     Attributes
     ----------
     lower, upper
         lower <= distance <= upper, both proven. If an integer program found the distance, it is right up to a
-        millionth of it, the solver's tolerance. Sums over rounds, or averages if asked for.
+        millionth of it, the solver's tolerance. Sums over rounds, or, if normalize=True was given, averages.
     witness
-        A perfectly calibrated sequence at distance `upper`, shape (T, k), in input order. Rounds of one level
-        set carry the identical floats, the correctly rounded class frequencies among them.
+        A perfectly calibrated sequence q at distance `upper`, shape (T, k), rounds in the order in which they
+        were given: over the rounds that share a row of q, the class frequencies are that row, correctly
+        rounded.
     exact
         The distance when it is known exactly (then lower = upper = exact), else None.
     """
@@ -115,17 +116,15 @@ def multiclass_calibration_distance(
     method: DistanceMethod = "auto",
     progress: Callable[[float], None] | None = None,
 ) -> MulticlassDistance:
-    """How far class probabilities are from calibrated ones q: least sum of |p - q|_1, or a bracket of it.
+    """How far class probabilities p are from calibrated ones q: the least sum over rounds of |p - q|_1.
 
-    q is calibrated if, over the rounds that share a vector, the class frequencies are that vector.
+    q is calibrated if, over the rounds that share a row of q, the class frequencies are that row; |p - q|_1
+    is the sum over classes of |p_j - q_j|. Mostly a lower and an upper bound are found.
 
-    The lower end is the largest of three proven bounds. The first has prices of rounds such that no level set
-    is worth more than it costs (a linear program, up to seven classes). The second has potentials (a linear
-    program in which rounds may be split). The third has events: for a class or a set of classes as one event,
-    a calibrated q is calibrated in the binary sense. The upper end has level sets that are made one after the
-    other, beginning with those that the prices rest on, and are improved along paths and two at a time; or
-    groups of equal forecasts, or of look-ahead points, merged while that helps. With two classes the distance
-    is twice the binary one.
+    The lower bound is the largest of three: of two linear programs (up to seven classes), and of the binary
+    distances of events, each a class or a set of classes. The upper bound is the best of many calibrated q
+    that a search tries. With two classes the distance is twice the binary one, that of
+    `calibration_distance`.
 
     Parameters
     ----------
@@ -133,38 +132,39 @@ def multiclass_calibration_distance(
         Shape (T, k); every row sums to 1 within 1e-6.
     labels
         Class numbers 0..k-1, shape (T,); or soft labels, rows of shares with sum 1, shape (T, k). With soft
-        labels q is calibrated if, over the rounds that share a vector, the mean label is that vector. `upper`
-        is attained by such a sequence; `lower` also holds if rounds may be divided among vectors, each
-        class's share for itself, as in the certificates of soft labels.
+        labels q is calibrated if, over the rounds that share a row of q, the mean label is that row; `lower`
+        is then a bound even if each class's share of a round may go to another row, and may be far below.
     normalize
         False: sums over rounds. True: divided by T.
     look_ahead
-        A second sequence of probabilities, shape (T, k), such as the points to which an online forecaster
-        charged its rounds. It is tried as a grouping.
+        A second sequence of probabilities for the same rounds, shape (T, k), such as the `look_ahead` that an
+        online forecaster computes. A q that is the same for rounds with equal look_ahead is tried, too. None:
+        no guess.
     budget
         Work, a number above 0, counted in steps, so that answers are the same on every machine. With a budget
-        of 1 and a history of five thousand rounds, the potentials get about five seconds, the prices, the
-        level sets and pairs of level sets some twenty seconds each, and each binary distance one second.
-        Fewer rounds get less work in proportion; more rounds get more, with their power 0.6, up to a hundred
-        thousand. With four classes the default takes two or three minutes for a hundred thousand rounds, and
-        .02 a tenth of that, for a bracket that is wider.
+        of 1 and five thousand rounds it takes a minute or two, if all is needed. Fewer rounds get less work
+        in proportion; more rounds get more, with their power 0.6, up to a hundred thousand. With four classes
+        the default takes two or three minutes for a hundred thousand rounds, and .02 a tenth of that, for a
+        bracket that is wider.
     method
         "exact": an integer program over the values that a level set can have, exact up to the solver's
         tolerance of 1e-6. Up to about twenty rounds it takes seconds at most, and time grows exponentially.
-        "bracket": a lower and an upper bound. "auto": a bracket, and the exact distance if that is quick.
+        "bracket": a lower and an upper bound. "auto": these, and the exact distance if that is quick.
     progress
-        Called with the share of the work that is done, rising to 1. None: a call that takes more than
-        fifteen seconds says on stderr, at every tenth, how far it is. Ctrl-C ends it.
+        A function that is called, now and then, with the share of the work that is done, rising to 1. None:
+        if it takes more than fifteen seconds, a line on stderr says at every tenth how far it is. Ctrl-C ends
+        the work.
 
     Returns
     -------
     MulticlassDistance
-        lower, upper, witness and exact.
+        `lower` and `upper` bound, `witness`, a calibrated q at distance `upper`, and `exact`, the distance or
+        None.
 
     Raises
     ------
     ValueError
-        Bad probabilities, labels, look-ahead or options; the message names the argument and the value.
+        Bad probabilities, labels, look_ahead or options; the message names the argument and the value.
         "exact" with soft labels, for more than seven classes, or for so many rounds that the program would
         not fit into memory.
 

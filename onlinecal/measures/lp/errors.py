@@ -21,25 +21,26 @@ from onlinecal.measures.decision.losses import residuals
 from onlinecal.measures.distance.bracket import Interval
 from onlinecal.measures.lp.level_sets import levels_of, norm, number_level_sets
 from onlinecal.tables.columns import check_labelled_rows
-from onlinecal.validation import check_choice, check_count, check_open_unit, check_order
+from onlinecal.validation import check_choice, check_count, check_open_unit, check_order, seed_sequence
 
 
 @dataclass(frozen=True, eq=False)
 class LevelSetError:
-    """One level set and class, and what it adds to the calibration error.
+    """One level set, rows with nearly the same probabilities, and one class: what they add to the error.
 
     Attributes
     ----------
     level_set
-        The level set's lower corner, shape (k,): multiples of 1/n_bins.
+        The multiples of 1/n_bins that the rows' probabilities round down to, shape (k,).
     class_number
-        The class j, from 0.
+        The number of the class, from 0.
     n_rows
-        Rows in the level set, the sum of their weights.
+        How many rows are in the level set, or the sum of their weights.
     forecast, frequency
         Averages over these rows: of the class's probability, and of the class being the label.
     error
-        (forecast - frequency) * n_rows / n, n all rows: positive where the class is promised too often.
+        (forecast - frequency) * n_rows / n with n all rows, or the sum of all weights: positive where the
+        class is promised too often.
     share
         |error|^p as a part of the sum over all level sets and classes. For p = inf it is 1 for an error as
         large as the largest, and 0 for the others.
@@ -62,9 +63,11 @@ def lp_calibration_error(
     n_bins: int = 10,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The calibration error of whole rows: the l_p norm of all biases of level sets v and classes j.
+    """The calibration error of whole rows: the l_p norm of the biases of all level sets and classes.
 
-    Err(v, j) = |sum of (f_j - y_j) over the rows in v| / n, Err_p = (sum of Err(v, j)^p)^(1/p).
+    A level set v is the rows with nearly the same probabilities. The bias of v and class j is Err(v, j) =
+    |sum over the rows in v of (probability of j - whether j came)| / n, with n all rows, and the error is
+    (sum over all v and j of Err(v, j)^p)^(1/p).
 
     Parameters
     ----------
@@ -75,9 +78,9 @@ def lp_calibration_error(
     p
         From 1 (the expected calibration error, a sum over level sets and classes) to inf (the largest).
     n_bins
-        Level sets are the rows that round down to the same multiples of 1/n_bins; a probability at most
-        1e-7 below a multiple counts as the multiple. What `LpRecalibrator` corrects are those of its
-        `n_levels`.
+        Rows are in the same level set if all their probabilities round down to the same multiples of
+        1/n_bins; a probability at most 1e-7 below a multiple counts as the multiple. `LpRecalibrator`
+        corrects those of its `n_levels`.
     sample_weight
         For how many rows each counts, shape (n,), at least 0; None: for one.
 
@@ -85,8 +88,8 @@ def lp_calibration_error(
     -------
     float
         An average over rows: 0 when in every level set the mean forecast is the mean outcome, at most
-        2^(1/p). Like every plug-in estimate it is too large by what chance adds, about
-        sqrt(sum of variances / n) for p = 2; `lp_calibration_interval` says how far that may be.
+        2^(1/p). Like every plug-in estimate it is too large by what chance adds, about sqrt(sum of variances
+        / n) for p = 2; `lp_calibration_interval` says how far that may be.
 
     Raises
     ------
@@ -118,12 +121,33 @@ def lp_calibration_report(
     top: int = 10,
     sample_weight: ArrayLike | None = None,
 ) -> list[LevelSetError]:
-    """The `top` level sets and classes that carry most of the error, the largest first.
+    """The level sets and classes that carry most of the l_p calibration error, the largest first.
 
-    `probabilities` have shape (n, k), `labels` are class numbers 0..k-1 of shape (n,), and `top` is at least
-    1. Other parameters and errors are those of `lp_calibration_error`. Returns a list of
-    `LevelSetError`, shorter than `top` if fewer level sets and classes have an error at all. Of equal errors
-    the level set that appears first comes first, and then the smaller class.
+    Returns a list of at most `top` `LevelSetError`; it is shorter if fewer level sets and classes have an
+    error at all. Of equal errors the level set that appears first in the rows comes first, and then the
+    smaller class.
+
+    Parameters
+    ----------
+    probabilities
+        Class probabilities, shape (n, k); every row sums to 1 within 1e-6.
+    labels
+        The classes that came true, shape (n,), whole numbers 0..k-1.
+    p
+        Order of the error, from 1 to inf. It decides the `share` of the error that each has, and not the
+        order.
+    n_bins
+        Rows are in the same level set if all their probabilities round down to the same multiples of
+        1/n_bins.
+    top
+        How many are wanted, at least 1.
+    sample_weight
+        For how many rows each counts, shape (n,), at least 0; None: for one.
+
+    Raises
+    ------
+    ValueError
+        Bad arguments; the message names the argument, the value and its row.
     """
     top = check_count(top, "top")
     table, classes, p, n_bins = checked(probabilities, labels, p, n_bins)
@@ -211,37 +235,40 @@ def linf_conditional_error(
     min_rows: int = 1,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The largest bias, |average of (f_j - y_j)|, of any class j within any level set of probabilities.
+    """The largest |mean probability - frequency| of any class within any level set of similar rows.
 
-    `lp_calibration_error` with p = inf weighs the same averages with the share of rows in v. This one does
-    not: forecasts that are wrong for few rows are as bad as those that are wrong for many. For one event,
-    given as two classes, it is the maximum calibration error in bins.
+    `lp_calibration_error` with p = inf weighs the same differences with the level set's share of all rows.
+    This one does not: forecasts that are wrong for few rows are as bad as those that are wrong for many. For
+    one event, given as two classes, it is the maximum calibration error in bins.
 
     Parameters
     ----------
     probabilities, labels
         Class probabilities, shape (n, k), every row with sum 1, and the classes that came true, shape (n,),
         whole numbers 0..k-1.
-    n_bins, sample_weight
-        The levels of each class, and for how many rows each counts, shape (n,); as for
-        `lp_calibration_error`, with the same level sets.
+    n_bins
+        Rows are in the same level set if all their probabilities round down to the same multiples of
+        1/n_bins; a probability at most 1e-7 below a multiple counts as the multiple.
     min_rows
         Only level sets of at least so many rows, the sum of their weights, count. With 1, a level set of a
         single row counts: it alone makes the error near 1 whenever its label came as a surprise, which is why
-        this error cannot be tested with fewer rows than the smallest level set needs. Chance adds about
-        sqrt(v_j (1 - v_j) / rows) to each average.
+        this error cannot be tested with fewer rows than the smallest level set needs. To a difference of a
+        probability f over r rows chance adds about sqrt(f (1 - f) / r).
+    sample_weight
+        For how many rows each counts, shape (n,), at least 0; None: for one.
 
     Returns
     -------
     float
-        In units of probability, neither a sum nor an average over rows, from 0 to 1. Between err and
-        err * n / min_rows, where err is `lp_calibration_error` with p = inf, if every level set counts.
-        0 if none does.
+        A difference of probabilities, from 0 to 1, neither a sum nor an average over all rows; 0 if no level
+        set has min_rows rows. If every one has, it is between err and err * n / min_rows, where err is
+        `lp_calibration_error` with p = inf.
 
     Raises
     ------
     ValueError
-        As `lp_calibration_error`, and for a bad min_rows.
+        Bad probabilities, labels, n_bins, min_rows or sample_weight; the message names the argument, the
+        value and its row.
 
     References
     ----------
@@ -286,15 +313,20 @@ def lp_calibration_interval(
     random_state: int = 0,
     sample_weight: ArrayLike | None = None,
 ) -> Interval:
-    """A confidence interval for the l_p calibration error of the source that the rows were drawn from.
+    """A confidence interval for the l_p calibration error of the distribution that rows were drawn from.
+
+    That is the error of `lp_calibration_error` with infinitely many rows from there, called the source.
 
     Parameters
     ----------
     probabilities, labels
         Class probabilities, shape (n, k), every row with sum 1, and the classes that came true, shape (n,),
         whole numbers 0..k-1. The rows are taken to be independent.
-    p, n_bins
-        The order of the error, from 1 to inf, and the levels of each class, as for `lp_calibration_error`.
+    p
+        The order of the error, from 1 to inf.
+    n_bins
+        Rows are in the same level set if all their probabilities round down to the same multiples of
+        1/n_bins.
     method
         "normal": takes the biases of level sets as normally distributed round the source's own, with
         variances that allow for classes that are rare and did not come. Intervals of 95 % held the truth in
@@ -304,8 +336,8 @@ def lp_calibration_interval(
     confidence
         How often the interval is to hold the truth, between 0 and 1.
     n_resamples, random_state
-        Draws of "normal" for its lower end, at least 1, and their seed, a whole number from 0 on; the same
-        random_state gives the same interval.
+        How many draws "normal" makes for its lower end, at least 1, and their seed, a whole number from 0 on
+        or a sequence of these; the same random_state gives the same interval.
     sample_weight
         How much each row counts, shape (n,), at least 0; None: all the same. Only the proportions of weights
         matter: a row that counts twice is no second row, which would make the interval narrower. Rows of
@@ -320,12 +352,12 @@ def lp_calibration_interval(
     Raises
     ------
     ValueError
-        As `lp_calibration_error`, and for a bad method, confidence, n_resamples or sample_weight.
+        Bad arguments; the message names the argument, the value and its row.
 
     Notes
     -----
-    The error is the norm of the mean of n independent vectors X = (f - y) placed at their level set, whose
-    l1 norm is at most 2 and whose entries are at most 1, so |X|_p^p <= 2.
+    The error is the norm of the mean of n independent vectors X = (f - y) placed at their level set, whose l1
+    norm is at most 2 and whose entries are at most 1, so |X|_p^p <= 2.
 
     "normal": let b be the sample's biases, beta the source's and r = b - beta. For the vector w of dual norm
     1 with w beta = |beta|_p, |b|_p >= w b = |beta|_p + w r, so the upper end is |b|_p plus the normal
@@ -336,11 +368,10 @@ def lp_calibration_interval(
     outcomes are counts.
 
     "proven": exchanging one row moves the norm by at most c/n with c = 4^(1/p) for two different level sets
-    and c = 2^(1/p) (1 + n_bins^(1/p - 1)) within one, where forecasts differ by at most 1/n_bins.
-    Bounded differences then keep it within c sqrt(ln(2/(1 - confidence)) / (2n)) of its mean. The mean is
-    above the truth by at most sqrt(2/n) for p >= 2 (the l_p norm is below the l2 norm, whose mean square is
-    the sum of variances), and by at most (2^(p+2) n^(1-p))^(1/p) for p < 2 (von Bahr and Esseen, class by
-    class).
+    and c = 2^(1/p) (1 + n_bins^(1/p - 1)) within one, where forecasts differ by at most 1/n_bins. Bounded
+    differences then keep it within c sqrt(ln(2/(1 - confidence)) / (2n)) of its mean. The mean is above the
+    truth by at most sqrt(2/n) for p >= 2 (the l_p norm is below the l2 norm, whose mean square is the sum of
+    variances), and by at most (2^(p+2) n^(1-p))^(1/p) for p < 2 (von Bahr and Esseen, class by class).
 
     With weights the rows have shares s_i in the mean. A row moves the norm by at most c s_i, so 1/n becomes
     the sum of s_i^2 in the deviation and in the variances; for p < 2, n^(1-p) that of s_i^p.
@@ -353,6 +384,7 @@ def lp_calibration_interval(
     check_choice(method, INTERVAL_METHODS, "method")
     check_open_unit(confidence, "confidence")
     n_resamples = check_count(n_resamples, "n_resamples")
+    seed = seed_sequence(random_state, name="random_state")
     table, classes, p, n_bins = checked(probabilities, labels, p, n_bins)
     if sample_weight is not None:
         weights = check_weights(sample_weight, len(table), probabilities, "probabilities")
@@ -374,9 +406,7 @@ def lp_calibration_interval(
         return Interval(max(0.0, error - spread - above), min(2.0 ** (1.0 / p), error + spread))
     noise, step = Noise.of(table, sets), 2.0 ** (1.0 / p) / (2.0 * rows)
     upper = error + NormalDist().inv_cdf(1.0 - missed / 2.0) * noise.largest(p) + step
-    lower = (
-        noise.least(biases, error - step, p, missed / 2.0, n_resamples, random_state) if error > step else 0.0
-    )
+    lower = noise.least(biases, error - step, p, missed / 2.0, n_resamples, seed) if error > step else 0.0
     return Interval(lower, min(2.0 ** (1.0 / p), upper))
 
 
@@ -431,7 +461,7 @@ class Noise(NamedTuple):
             return float(np.sqrt(variances.sum(axis=1).max()))
         return float(np.sqrt((np.sqrt(variances).sum(axis=1) ** 2).sum()))
 
-    def least(self, biases: Floats, seen: float, p: float, missed: float, number: int, seed: int) -> float:
+    def least(self, biases: Floats, seen: float, p: float, missed: float, number: int, seed: Any) -> float:
         """The least error with which noise reaches the error `seen` with the chance `missed`.
 
         That is found by so many draws of noise.

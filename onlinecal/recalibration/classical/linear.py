@@ -211,16 +211,18 @@ def softmax_of_logs(table: Floats, factors: Floats, offsets: Floats) -> Floats:
 
 
 class VectorScaling(ProbabilityRecalibrator):
-    """Learn a factor and an offset for each class: softmax(w log p + b), of the least log loss.
+    """Learn a factor and an offset for each class: softmax(w log p + b) with the least log loss.
 
-    A ridge of a thousandth of a row, .001/n times half the squares of w - 1 and b, keeps the numbers finite
-    where classes can be separated.
+    A row p of C probabilities becomes the softmax of w_c log p_c + b_c over the classes c.
+
+    To the average log loss .001/n times half the sum of all (w_c - 1)^2 and b_c^2 is added, for n rows. That
+    keeps the numbers finite where the labels can be told without an error.
 
     Parameters
     ----------
     classes
-        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
-        names, else 0..C-1.
+        The label of each column, in order; None: the names of a data frame's columns if the labels given to
+        `fit` are such names, else 0..C-1.
 
     Attributes
     ----------
@@ -253,26 +255,26 @@ PULLED_INTERCEPT = 0.1
 
 
 class DirichletCalibration(ProbabilityRecalibrator):
-    """Correct classes taken for one another: softmax(W log p + b), penalties off W's diagonal and on b.
+    """Correct classes that are taken for one another: a row p becomes softmax(W log p + b).
 
-    The map minimises the log loss per row plus `off_diagonal` times the average square of W's off-diagonal
-    entries plus `intercept` times the average square of b (ODIR). That is convex. The search begins at the
-    identity and uses second derivatives for up to 20 classes. For more classes it is L-BFGS-B, which ends
-    less near to the minimum.
+    The matrix W and the offsets b have the least log loss per row plus `off_diagonal` times the average
+    square of W's off-diagonal entries plus `intercept` times the average square of b. That has one minimum.
+    The search begins at the identity and uses second derivatives for up to 20 classes. For more classes it is
+    L-BFGS-B, which ends less near to the minimum.
 
-    If rows are few for so many numbers, `pull` holds the map near temperature scaling. To the sum of log
-    losses it adds pull/2 (W_cd - beta [c = d])^2 for each number of W, where beta is the temperature's
-    exponent, and a tenth of pull/2 b_c^2. That is a normal prior of variance 1/pull.
+    If rows are few for so many numbers, `pull` holds the map near that of `TemperatureScaling`, which raises
+    p to a power beta. To the sum over rows of log losses it adds pull/2 times the square of how far each
+    number of W is from beta times the identity, and pull/20 times the square of each number of b.
 
     Parameters
     ----------
     off_diagonal, intercept
         Weights of the two penalties, not negative.
     classes
-        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
-        names, else 0..C-1.
+        The label of each column, in order; None: the names of a data frame's columns if the labels given to
+        `fit` are such names, else 0..C-1.
     pull
-        How strongly the numbers are pulled to those of temperature scaling, not negative.
+        How strongly the numbers are pulled to those of temperature scaling, not negative; 0: not at all.
 
     Attributes
     ----------
@@ -372,11 +374,11 @@ chose took the log loss from .490 to .515."""
 class AveragedCalibration(ProbabilityRecalibrator):
     """Average the answers of several recalibrators, each fitted to all rows, in shares that folds choose.
 
-    Log loss and squared error are convex in the probabilities. So those of the average are never above the
-    average of the others', with these shares, and they are below the best of them if the recalibrators err in
-    different ways. One that gives 0 to a label that comes, as isotonic regression may with few rows, no
-    longer makes the log loss infinite. RecalibratedClassifierCV takes this map by default;
-    docs/recalibrated-classifier.md has the measurements.
+    Log loss and squared error of the average are never above the same average of the recalibrators' losses,
+    since they are convex, and are below the best of these if the recalibrators err in different ways. One
+    that gives 0 to a label that comes, as isotonic regression may with few rows, no longer makes the log loss
+    infinite. RecalibratedClassifierCV takes this map by default; docs/recalibrated-classifier.md has the
+    measurements.
 
     The shares are the weights of a mixture, found by expectation maximisation: those of the least log loss of
     held-out rows, with a Dirichlet prior that is worth three rows for each recalibrator.
@@ -384,26 +386,27 @@ class AveragedCalibration(ProbabilityRecalibrator):
     Parameters
     ----------
     recalibrators
-        Unfitted recalibrators of tables, at least one; None: temperature scaling, vector scaling (a factor
-        and an offset per class) and isotonic regression per class.
+        Unfitted recalibrators of class probabilities, such as TemperatureScaling(), at least one, which are
+        cloned; None: temperature scaling, vector scaling (a factor and an offset per class) and isotonic
+        regression per class.
     classes
-        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
-        names, else 0..C-1.
+        The label of each column, in order; None: the names of a data frame's columns if the labels given to
+        `fit` are such names, else 0..C-1.
     cv
         The number of folds, 0 or at least 2, that choose the shares, on at most 20,000 rows, drawn at random.
         Rows are dealt in the order of their probabilities, and equal rows go to the same fold, except for
         forecasts of few values (docs/recalibrate.md). Shares are equal with 0 folds, with fewer than 30 rows
-        a class, and with fewer than two a fold.
+        a class on average, and with fewer than two a fold.
 
     Attributes
     ----------
     shares_
         The share of each of the M recalibrators, shape (M,); their sum is 1.
     recalibrators_
-        The fitted recalibrators; their classes are 0..C-1.
+        A list of the fitted recalibrators, each to all rows; their `classes_` are column numbers 0..C-1.
     floor_
-        1/(C (n + 1)). If all recalibrators give a class less than 1e-15, such a row p becomes
-        (n p + 1/C)/(n + 1), as if one more row had every class in equal parts. So no answer is 0.
+        1/(C (n + 1)) for n fitted rows. If all recalibrators give a class less than 1e-15, such a row p
+        becomes (n p + 1/C)/(n + 1), as if one more row had every class in equal parts. So no answer is 0.
 
     Examples
     --------
@@ -433,7 +436,7 @@ class AveragedCalibration(ProbabilityRecalibrator):
             return
         parts = list(self.recalibrators) if isinstance(self.recalibrators, Iterable) else [self.recalibrators]
         if not parts:
-            raise ValueError("recalibrators must be at least one, got none")
+            raise ValueError("recalibrators must be at least one, got none: give one, or None for three")
         for part in parts:
             if not isinstance(part, ProbabilityRecalibrator):
                 wanted = "recalibrators of tables, such as TemperatureScaling()"

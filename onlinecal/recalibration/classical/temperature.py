@@ -40,7 +40,9 @@ FLAT_GRADIENT = 1e-8
 
 
 class TemperatureScaling(ProbabilityRecalibrator):
-    """Make rows surer or less sure by one number: p_c becomes proportional to p_c^beta, of least log loss.
+    """Make rows surer or less sure by one number: p_c becomes proportional to p_c^beta.
+
+    beta is the number with the least log loss on the fitted rows; rows are then divided by their sums.
 
     This is the map of scikit-learn's CalibratedClassifierCV(method="temperature") around these probabilities.
     It does not need every class among the labels, as scikit-learn's does.
@@ -48,8 +50,8 @@ class TemperatureScaling(ProbabilityRecalibrator):
     Parameters
     ----------
     classes
-        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
-        names, else 0..C-1.
+        The label of each column, in order; None: the names of a data frame's columns if the labels given to
+        `fit` are such names, else 0..C-1.
 
     Attributes
     ----------
@@ -127,17 +129,18 @@ def _slope(columns: Floats, labels: Ints, counts: Floats, beta: float) -> float:
 
 
 class BetaCalibration(ProbabilityRecalibrator):
-    """Apply a beta map to each class against the rest, and then divide rows by their sums.
+    """Apply a beta map to each class's probability by itself, and then divide rows by their sums.
 
-    The map is log(q/(1 - q)) = a log p - b log(1 - p) + c with a, b >= 0, of the least log loss; the identity
-    is a = b = 1, c = 0. Labels are mixed with one half at the weight of one row, (n y + 1/2)/(n + 1). Without
-    that there would be no finite solution for a class that never comes, or that p predicts without an error.
+    For each class the map from p to q is log(q/(1 - q)) = a log p - b log(1 - p) + c, with the a, b >= 0 and
+    c of the least log loss of "this class comes"; a = b = 1 and c = 0 change nothing. Outcomes y, 0 or 1,
+    count as (n y + 1/2)/(n + 1) for n rows. Without that there would be no finite solution for a class that
+    never comes, or that p predicts without an error.
 
     Parameters
     ----------
     classes
-        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
-        names, else 0..C-1.
+        The label of each column, in order; None: the names of a data frame's columns if the labels given to
+        `fit` are such names, else 0..C-1.
 
     Attributes
     ----------
@@ -215,23 +218,25 @@ def best_sigmoid(
 
 
 class PerClassIsotonic(ProbabilityRecalibrator):
-    """Apply an isotonic regression to each class against the rest, and then divide rows by their sums.
+    """Apply an isotonic regression to each class's probability by itself, and then divide rows by their sums.
 
-    This is what scikit-learn's CalibratedClassifierCV(method="isotonic") does to probabilities. Rows whose
-    sum is 0 become uniform.
+    For each class it is the non-decreasing map to the frequency of the class with the least squared error.
+    This is what scikit-learn's CalibratedClassifierCV(method="isotonic") does to probabilities. Rows that
+    would be 0 for all classes become 1/C for each.
 
     Parameters
     ----------
     classes
-        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
-        names, else 0..C-1.
+        The label of each column, in order; None: the names of a data frame's columns if the labels given to
+        `fit` are such names, else 0..C-1.
 
     Attributes
     ----------
     curves_
-        scikit-learn's IsotonicRegression of each class.
+        A list of scikit-learn's IsotonicRegression, one of each class.
     floor_
-        The probability that 0 becomes: 0, but 1/(C (n + 1)) as the start of another recalibrator.
+        The least probability of an answer: 0; but where this map is the `start` of another recalibrator, 1/(C
+        (n + 1)) for n fitted rows.
     """
 
     floor_ = 0.0
@@ -257,19 +262,21 @@ def isotonic_curve() -> IsotonicRegression:
 
 
 class TopLabelIsotonic(ProbabilityRecalibrator):
-    """Map the largest probability by an isotonic regression of being right; the others share the rest.
+    """Map each row's largest probability to how often it is right; the other classes share the rest.
 
-    The others keep their proportions (equal shares if all are zero), but none gets as much as the confidence,
-    so that the class on top stays on top. Only a confidence below 1/C cannot be the largest of C
-    probabilities: then the proportions stand, and another class leads. Where the regression gives 0 or 1,
-    some class would get exactly 0. So confidences stay between 1/(n + 1) and n/(n + 1) for n rows, which
-    changes no other value of the regression.
+    The largest probability, the confidence, is mapped by an isotonic regression, which is non-decreasing.
+
+    The other classes keep their proportions (equal shares if all are zero), but none gets as much as the
+    mapped confidence, so that the class on top stays on top. Only if that is below 1/C it cannot be the
+    largest of C probabilities: then the proportions stand, and another class leads. Where the regression
+    gives 0 or 1, some class would get exactly 0. So confidences stay between 1/(n + 1) and n/(n + 1) for n
+    rows, which changes no other value of the regression.
 
     Parameters
     ----------
     classes
-        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
-        names, else 0..C-1.
+        The label of each column, in order; None: the names of a data frame's columns if the labels given to
+        `fit` are such names, else 0..C-1.
 
     Attributes
     ----------

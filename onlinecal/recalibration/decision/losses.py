@@ -25,18 +25,19 @@ from onlinecal.arrays import Floats, Ints
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.measures.decision.losses import DecisionLosses, bayes_decisions, check_losses, decision_losses
 from onlinecal.texts import counted
-from onlinecal.validation import check_count, check_numbers
+from onlinecal.validation import check_count, check_numbers, seed_sequence
 
 REFRAIN_COSTS = tuple(np.linspace(0.05, 0.95, 19).round(2).tolist())
 PRICES = (1.1, 1.5, 2.0, 4.0)
 
 
 def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, random_state: int = 0) -> Floats:
-    """Losses drawn from the standard normal distribution, shape (n_losses, K, C): the paper's experiments.
+    """Loss tables of standard normal random numbers, shape (n_losses, K, C), as in the paper's experiments.
 
-    `n_losses` tables of K = `n_actions` rows and C = `n_classes` columns, each count at least 1. The same
-    `random_state`, a whole number from 0 on, gives the same tables. The paper is Zhao, Kim, Sahoo, Ma &
-    Ermon, "Calibrating Predictions to Decisions" (2021).
+    There are `n_losses` tables of K = `n_actions` rows and C = `n_classes` columns, each count at least 1;
+    the loss of action a when the class is c is at [loss, a, c]. The same `random_state`, a whole number from
+    0 on, gives the same tables. The paper is Zhao, Kim, Sahoo, Ma & Ermon, "Calibrating Predictions to
+    Decisions" (2021).
 
     Raises
     ------
@@ -45,15 +46,19 @@ def gaussian_losses(n_actions: int, n_classes: int, n_losses: int = 500, random_
     """
     sizes = {"n_losses": n_losses, "n_actions": n_actions, "n_classes": n_classes}
     shape = [check_count(size, name) for name, size in sizes.items()]
-    return np.random.default_rng(random_state).standard_normal(shape)
+    seed = seed_sequence(random_state, name="random_state")
+    return np.random.default_rng(seed).standard_normal(shape)
 
 
 def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
-    """Loss tables for naming a class or saying "I do not know" at a price; L_r, shape (len(costs), C + 1, C).
+    """Loss tables for naming a class or saying "I do not know" at a price, shape (len(costs), C + 1, C).
 
-    C is `n_classes`; `costs` are the prices beta of not answering, shape (n,), each in [0, 1].
-    Action a < C names class a: loss 0 if it is right, 1 if not. Action C refrains: loss beta. Probabilities
-    are confidence calibrated exactly if no loss of this family, for any beta in [0, 1], has a gap.
+    C is `n_classes`; `costs` are the prices of not answering, shape (m,), each in [0, 1]. There is a table
+    for each price, in their order, with the loss of action a when the class is c at [a, c]. Action a < C
+    names class a: loss 0 if it is right, 1 if not. Action C refrains: its loss is the price. Probabilities
+    are confidence calibrated (the largest is right as often as it says) exactly if no such table, for any
+    price in [0, 1], has a gap between expected and true loss. It is L_r in Zhao, Kim, Sahoo, Ma & Ermon
+    (2021).
 
     Raises
     ------
@@ -72,14 +77,17 @@ def refrain_losses(n_classes: int, costs: ArrayLike = REFRAIN_COSTS) -> Floats:
 
 
 def classwise_losses(n_classes: int, false_alarms: ArrayLike = PRICES, misses: ArrayLike = PRICES) -> Floats:
-    """Loss tables for a yes or no about one class, or refraining at price 1; L_cr, shape (C A B, 3, C).
+    """Loss tables for saying yes or no about one class, or refraining at price 1; shape (C A B, 3, C).
 
     C is `n_classes`; `false_alarms` and `misses` are the prices of the two errors, shapes (A,) and (B,).
-    For each class c, false alarm price and miss price: action 0 (yes) costs the false alarm's price when the
-    class is not c, action 1 (no) the miss's price when it is c, action 2 always 1. So it is in appendix C of
-    Zhao, Kim, Sahoo, Ma & Ermon (2021); their Table 1 has "y = c" and "y != c" exchanged. The tables are in
-    the order of classes, then of false alarms, then of misses. Probabilities are classwise calibrated exactly
-    if no loss of this family, for any prices, has a gap.
+    There is a table for each class c, false alarm's price and miss's price, in the order of classes, then of
+    false alarms, then of misses. Its action 0 (yes) costs the false alarm's price when the class is not c,
+    action 1 (no) the miss's price when it is c, and action 2 always 1; all else costs 0. Probabilities are
+    classwise calibrated (each class comes as often as its probability says) exactly if no such table, for any
+    prices, has a gap between expected and true loss.
+
+    It is L_cr in appendix C of Zhao, Kim, Sahoo, Ma & Ermon (2021); their Table 1 has "y = c" and "y != c"
+    exchanged.
 
     Raises
     ------
@@ -97,21 +105,21 @@ def classwise_losses(n_classes: int, false_alarms: ArrayLike = PRICES, misses: A
 
 @dataclass(frozen=True, eq=False)
 class LossTable:
-    """A decision maker: the cost of each action for each class, with names.
+    """A decision maker: what each action costs if each class comes, with names.
 
     Attributes
     ----------
     values
         The loss of action a when the class is c, at [a, c]: shape (K, C), finite, float64.
     actions
-        Names of the rows; action 0, action 1, ... by default.
+        Names of the rows, a tuple; "action 0", "action 1", ... by default.
     classes
-        Names of the columns; 0, 1, ... by default.
+        Names of the columns, a tuple; the texts "0", "1", ... by default.
 
     Raises
     ------
     ValueError
-        If the values are not a finite table, or names repeat or are not as many as rows or columns.
+        If the values are not a finite table (K, C), or names repeat or are not as many as rows or columns.
 
     Examples
     --------
@@ -133,7 +141,9 @@ class LossTable:
         for name, default, count in zip(("actions", "classes"), defaults, shape, strict=True):
             names = tuple(getattr(self, name)) or tuple(default)
             if len(names) != count:
-                raise ValueError(f"{name} must be {count} names, got {len(names)}")
+                raise ValueError(
+                    f"{name} must be {count} names, as values have shape {shape}, got {len(names)}"
+                )
             if len(set(names)) != count:
                 raise ValueError(
                     f"{name} must differ, got {next(x for x in names if names.count(x) > 1)!r} twice"
@@ -141,27 +151,30 @@ class LossTable:
             object.__setattr__(self, name, names)
 
     def decide(self, probabilities: ArrayLike) -> Ints:
-        """The action with the least expected loss for each row of probabilities, shape (n, C).
+        """The action with the least expected loss for each row of class probabilities, shape (n, C).
 
-        Returns action numbers from 0, shape (n,), places in `actions`; of equals the first. Raises ValueError
-        for bad probabilities, or another number of columns than `classes`.
+        Returns the actions' numbers from 0, integers of shape (n,), which are places in `actions`; of equal
+        losses the first. Raises ValueError for bad probabilities, or another number of columns than
+        `classes`.
         """
         return bayes_decisions(probabilities, self.values)
 
     def losses(self, probabilities: ArrayLike, labels: ArrayLike) -> DecisionLosses:
-        """The average loss over rows of the decisions of `decide`, as predicted and with the true labels.
+        """The average loss over rows of the decisions of `decide`: as predicted, and with labels that came.
 
         `probabilities` have shape (n, C), `labels` are class numbers 0..C-1, places in `classes`, shape (n,).
-        Returns a `DecisionLosses`: `predicted` and `true`, each of shape (1,). Raises ValueError for bad
-        arguments.
+        Returns a `DecisionLosses` with two arrays of shape (1,): `predicted`, the expected loss by the
+        probabilities, and `true`, the loss with the labels. Raises ValueError for bad arguments.
         """
         return decision_losses(probabilities, labels, self.values)
 
     def gap(self, probabilities: ArrayLike, labels: ArrayLike) -> float:
-        """How far the two average losses of `losses` differ, relative to the size of the table.
+        """How far the decisions' expected loss is from the loss that came, relative to the size of the table.
 
-        Arguments and errors are those of `losses`. Returns a float of at least 0: |predicted - true| divided
-        by the largest l2 norm of an action's losses; 0 for a table of zeros.
+        `probabilities` have shape (n, C), `labels` are class numbers 0..C-1, shape (n,). Each row's action is
+        the one with the least expected loss. Returns a float of at least 0: the difference of both average
+        losses over rows, divided by the largest l2 norm of an action's losses; 0 for a table of zeros. Raises
+        ValueError for bad arguments.
         """
         return float(decision_loss_gap(probabilities, labels, self.values)[0])
 
@@ -173,8 +186,8 @@ class LossTable:
         Raises
         ------
         ValueError
-            For a name that `read_csv` would not give back: of an action with `#` in front, which makes a
-            comment, or of an action or class that is no text, or has spaces around it.
+            For a name that `read_csv` would not give back: of an action that begins with `#`, as comments do,
+            or of an action or class that is no text, or has spaces around it.
         OSError
             If the file cannot be written.
         """
@@ -182,8 +195,8 @@ class LossTable:
             is_text = isinstance(name, str)
             if not is_text or name != name.strip() or (name.startswith("#") and name in self.actions):
                 raise ValueError(
-                    "names must be texts without spaces around them, those of actions without # in front, "
-                    f"for a file would not give them back, got {name!r}"
+                    "names must be texts without spaces around them, and those of actions without # in "
+                    f"front, or read_csv would not give them back, got {name!r}: change it"
                 )
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -193,16 +206,17 @@ class LossTable:
 
     @classmethod
     def read_csv(cls, path: str | Path) -> LossTable:
-        """Read a table from the file `path`, as `write_csv` writes it; lines with `#` in front are comments.
+        """A table from the CSV file `path`, as `write_csv` writes it; lines that begin with # are left out.
 
-        Spaces around names are left out.
+        The first line has any first cell and then the names of the classes; each further line the name of an
+        action and its loss for each class. Spaces around names are left out.
 
         Raises
         ------
         ValueError
-            For a cell that is not a finite number, a line of another length, a name of a class or an action
-            that comes twice, or what is no CSV in UTF-8: the error names the file and the line. For a file
-            without actions, it names the file.
+            For a loss that is not a finite number, a line of another length, a name of a class or an action
+            that comes twice, or what is no CSV in UTF-8: the error names the file and the line, from 1. For a
+            file without classes or actions, it names the file.
         OSError
             If the file cannot be read.
         """
@@ -211,7 +225,9 @@ class LossTable:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = data[: error.start].count(b"\n") + 1
-            raise ValueError(f"{path}, line {line}: must be UTF-8, got bytes that are not") from error
+            raise ValueError(
+                f"{path}, line {line}: must be UTF-8, got bytes that are not: save it as UTF-8"
+            ) from error
         reader = csv.reader(io.StringIO(text, newline=""))
         try:
             lines = [(reader.line_num, cells) for cells in reader if cells and not cells[0].startswith("#")]
@@ -230,7 +246,7 @@ class LossTable:
         for number, (action, *cells) in rest:
             where = f"{path}, line {number}"
             if len(cells) != len(classes):
-                raise ValueError(f"{where}: must have {len(classes)} losses, got {len(cells)}")
+                raise ValueError(f"{where}: must have {len(classes)} losses, one a class, got {len(cells)}")
             _add_name(actions, action, "actions", where)
             values.append([_number(cell, where) for cell in cells])
         return cls(np.array(values), tuple(actions), tuple(classes))

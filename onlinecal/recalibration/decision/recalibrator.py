@@ -81,7 +81,9 @@ def to_arrays(model: DecisionRecalibrator) -> dict[str, np.ndarray]:
     """
     classes = np.asarray(model.classes_)
     if classes.dtype.kind not in PLAIN_KINDS:
-        raise ValueError(f"classes must be numbers or texts to be saved, got {classes[0]!r}")
+        raise ValueError(
+            f"classes must be numbers or texts to be saved, got {classes[0]!r}: fit with such labels"
+        )
     rounds, none = model.rounds_, np.zeros((0, model.n_features_in_))
     parameters = {**model.get_params(), "classes": model.classes is not None}
     described = {"parameters": parameters, "numbers": {name: getattr(model, name) for name in SAVED_NUMBERS}}
@@ -154,25 +156,29 @@ def history_of(rounds: Sequence[tuple[float, float, float]]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class CompressedPredictor:
-    """One forecast for each action: a row gets the mean of its action's rows, E[p(X) | d(p(X)) = d(p(x))].
+    """One forecast for each action of one decision maker; a row of probabilities gets that of its action.
 
-    If an action is best for all of some probabilities it is also best for their mean. So every decision of
-    this loss is kept, and so is its expected loss. If the mean error on each action's region is zero, as
-    decision calibration for all losses with K actions demands, then the predictor is distribution calibrated:
-    among rows with forecast q, labels have distribution q.
+    `DecisionRecalibrator.compress` makes it. A row's action is the one with the least expected loss by the
+    row's probabilities. The forecast of an action is the mean of the probabilities of all rows with this
+    action.
+
+    If an action is best for all of some probabilities it is also best for their mean. So this decision maker
+    decides the same by these forecasts as by the probabilities, and the mean expected loss is the same. If on
+    the rows of each action the mean error of the probabilities is zero, as decision calibration demands, the
+    forecasts are calibrated: among rows with forecast q, labels have the distribution q.
 
     Attributes
     ----------
     loss
-        The decision maker's table, shape (K, C).
+        The loss of action a when the class is c, at [a, c]: shape (K, C).
     predictions
-        Mean of the probabilities per action, shape (K, C); NaN for an action that nobody takes.
+        The forecast of each action, shape (K, C); NaN for an action that no row took.
     masses
-        Share of the rows per action, shape (K,).
+        The share of the rows that took each action, shape (K,).
 
     References
     ----------
-    Zhao, Kim, Sahoo, Ma & Ermon (2021), appendix C.2.
+    Zhao, Kim, Sahoo, Ma & Ermon, "Calibrating Predictions to Decisions" (2021), appendix C.2.
     """
 
     loss: Floats
@@ -180,15 +186,15 @@ class CompressedPredictor:
     masses: Floats
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """The forecast of each row's action, shape (n, C): at most K different ones, and rows that are kept.
+        """The forecast of each row's action, shape (n, C); it has at most K different rows, but see below.
 
-        X has recalibrated probabilities, shape (n, C), as those that the means were taken of. Rows whose
-        action was not seen then are kept as they are.
+        X are probabilities that the recalibrator gave, shape (n, C), rows with sum 1. If a row's action was
+        taken by none of the rows that were averaged, it has no forecast, and the row itself is returned.
 
         Raises
         ------
         ValueError
-            A bad table.
+            If X is no table of probabilities, or has another number of classes than the loss.
         """
         table = check_probability_rows(X, "X")
         decisions = bayes_decisions(table, self.loss)
@@ -199,11 +205,13 @@ class CompressedPredictor:
 class DecisionRecalibrator(StartedRecalibrator):
     """Recalibrate class probabilities so that decisions by them cost what they promise.
 
-    Each round finds the partition of the simplex into K regions on which the probabilities are most wrong on
-    average, sum_a ||E[(p - Y) b_a(p)]||_2, and corrects the mean error on its regions. Rounds end when no
-    error above epsilon is found, or when held-out rows show that more rounds would not help. They begin with
-    the probabilities after a smooth map, the start. The answers mix the start's with the corrected ones, in a
-    share that held-out rows decide, too.
+    Rounds follow a smooth map of the probabilities, the start. Each round searches the partition of all
+    probabilities into K regions, one for each action of a decision maker, on which the probabilities are most
+    wrong, and corrects their mean error on each region. The error of a partition is the sum over its regions
+    of the l2 norm, over classes, of the average over all rows of (probability - label), rows outside of the
+    region counting 0. Rounds end when no error above epsilon is found, or when held-out rows show that more
+    would not help. The answers mix the start's probabilities with the corrected ones, in a share that
+    held-out rows choose.
 
     Parameters are checked by `fit`, and not before.
 
@@ -213,38 +221,42 @@ class DecisionRecalibrator(StartedRecalibrator):
         K, at least 1: decision makers with up to this many actions are served. It is ignored if losses are
         given.
     epsilon
-        The error to reach on the fitted rows, above 0. The error is an average over rows, and never above
+        The error to reach on the fitted rows, above 0. Errors are averages over rows, and never above
         sqrt(2).
     partition
-        "soft": regions are softmax of linear scores, corrected by the pseudo-inverse (Algorithm 2 of the
-        paper). "hard": the largest score wins (Algorithm 1). Given losses have hard regions.
+        "hard": a row is in the region with the largest of K linear scores (Algorithm 1 of the paper). "soft":
+        the softmax of the scores says how much of a row is in each region (Algorithm 2). Given losses have
+        hard regions.
     losses
-        None: all losses with n_actions actions. Otherwise only these losses, the loss of action a and class c
-        at [loss, a, c], shape (n_losses, K, C), or one table (K, C): each round corrects on the regions of
-        the loss with the largest gap. Of a `LossTable` give its `values`.
+        None: all losses with n_actions actions. Otherwise only these, the loss of action a and class c at
+        [loss, a, c], shape (n_losses, K, C) for C classes, or one table (K, C). Each round corrects on the
+        regions of the loss with the largest gap: how far the expected loss of its decisions is from the loss
+        that came, as `decision_loss_gap` measures it. Of a `LossTable` give its `values`.
     max_rounds
-        The most rounds. None: K / epsilon^2, which the paper proves to be enough, or 32 with folds if that is
-        less.
+        The most rounds. None: K / epsilon^2, rounded up, which the paper proves to be enough, but at most 32
+        if cv is not 0.
     random_state
         A whole number from 0, from which searches, folds and halves are drawn.
     start
-        The map that comes first: "temperature", "vector", "dirichlet", "isotonic", "beta", "none", or "auto",
-        which lets held-out rows choose; as in `LpRecalibrator`.
+        The map that comes first: "temperature", "vector", "dirichlet", "isotonic" or "beta" (as the classes
+        of `onlinecal.recalibration` do it), or "none". "auto": of none, temperature, vector and Dirichlet,
+        held-out rows choose the one with the least log loss, or a simpler one that is hardly worse, as in
+        `LpRecalibrator`; with cv=0 it is a temperature.
     share
         The part that corrected probabilities have in the answers, 0 to 1; the start's have the rest. None:
-        held-out rows choose the largest with which no loss rises; without folds it is 1.
+        held-out rows choose the largest with which no loss rises; with cv=0 it is 1.
     keep
         Each class keeps at least this part of what the start gives it, from 0 to below 1.
     limit
-        No class is corrected by more than this factor, above 1, up or down. None: held-out rows choose it
-        with share=None; else there is none.
+        No class is corrected by more than this factor, above 1, up or down; np.inf: there is no limit. None:
+        held-out rows choose it with share=None; else there is no limit.
     classes
-        The labels that the columns stand for; None: the names of a data frame's columns if labels are such
-        names, else 0..C-1.
+        The label of each column, in order; None: the names of a data frame's columns if the labels given to
+        `fit` are such names, else 0..C-1.
     step
-        "shrunk": the mean is corrected first. Each later round chooses its partition on a random half of the
-        rows and steps half as far as the full correction, less the part that the other half shows to be
-        noise. "full": the paper's step.
+        "shrunk": the first round corrects the mean of all rows. Each later one chooses its partition on a
+        random half of the rows and steps half as far as the full correction, less the part that the other
+        half shows to be noise. "full": the paper's step, the full correction of all rows.
     cv
         The number of folds, 0 or at least 2. At least 2: held-out rows choose the number of rounds. It is the
         one with the smallest gap (root mean square, of 200 random decision makers or the given ones) among
@@ -252,35 +264,35 @@ class DecisionRecalibrator(StartedRecalibrator):
         one fold is held out, and with more than 500,000 one fold of a random sample of 500,000. 0: no rows
         are held out.
     warm_start
-        True: `fit` keeps the start and the rounds of the fit before it, and adds rounds to them, if there are
-        as many columns.
+        True: a further `fit` keeps the start and the rounds of the fit before it, and adds rounds to them, if
+        there are as many columns. False: it forgets them.
     floor
         True: no class is corrected to 0. With n fitted rows the corrected p becomes (n p + 1/C)/(n + 1), as
         if one more row had every class in equal parts; that can add up to 1/(n + 1) to the error reached.
-        False: as in the paper, where projecting makes probabilities exactly 0.
+        False: as in the paper, where probabilities may become exactly 0.
 
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_
-        The columns: their labels (C,), their number and, if they had any, their names.
-    start_
-        The fitted start, None for none; start_name_: its name.
+        The labels of the columns, shape (C,), the number of columns and, if they had any, their names.
+    start_, start_name_
+        The fitted start, None for none, and its name.
     inverse_temperature_
-        Its beta if it is a temperature, else 1.
+        If the start is a temperature: the power to which it raises probabilities; else 1.
     share_, keep_, limit_
         The values that were used.
-    rounds_
-        The corrections in their order; see `onlinecal.recalibration.decision.rounds.Round`.
-    n_rounds_
-        How many there are.
+    rounds_, n_rounds_
+        The corrections in their order, as `onlinecal.recalibration.decision.rounds.Round`, and how many there
+        are.
     history_
-        One row per round and one for the end, a structured array: `error` found (nan at the end unless the
-        tolerance was reached), and `squared_error` and `accuracy` of the fitted rows, before the round.
+        A structured array with a row for each round of this fit and one for the end: `error`, the one found
+        in the round (at the end NaN, unless none above epsilon was found), and `squared_error` and `accuracy`
+        of the fitted rows before the round.
     floor_
         The least probability of the corrected ones, 1/(C (n + 1)); 0 without a floor.
     held_out_
-        Gap and squared error on held-out rows, a named tuple of two arrays `gap` and `squared_error`, each of
-        shape (rounds tried + 1,), from no round on; None without folds.
+        A named tuple of two arrays, `gap` and `squared_error` on held-out rows after 0, 1, ... rounds, as
+        many as were tried; None with cv=0.
     reached_
         Whether no error above epsilon was found at the end.
 
@@ -290,16 +302,15 @@ class DecisionRecalibrator(StartedRecalibrator):
     the corrected rows, before floors, never rises from round to round; with full steps each round lowers it
     by at least epsilon^2, so there are at most 2/epsilon^2 <= K/epsilon^2 of them. The same rows and
     `random_state` give the same model to the last bit on every processor, but for the starts "beta", and
-    "dirichlet" of more than 20 classes.
-    docs/theory-tables.md has the proofs, docs/recalibrate-decisions.md what the defaults were measured to
-    do. With weights all of this holds for weighted averages.
+    "dirichlet" of more than 20 classes. docs/theory-tables.md has the proofs, docs/recalibrate-decisions.md
+    what the defaults were measured to do. With weights all of this holds for weighted averages.
 
     Of the answers on the fitted rows: the log loss is at most the start's plus -log(1 - share (1 - keep));
     the gap of any loss under decisions that do not depend on the share is at most (1 - share) times the
     start's plus share times the corrected rows'. If folds choose the share, the squared error is at most the
-    start's; with cv=0 or a share that is set, the floor can raise it above that. The start's is at most
-    the probabilities' own, unless `warm_start` kept the start of other rows. An error of at most epsilon, for
-    decisions by the answers, is proved for share=1, keep=0 and limit=np.inf only.
+    start's; with cv=0 or a share that is set, the floor can raise it above that. The start's squared error is
+    at most that of the probabilities given, unless `warm_start` kept the start of other rows. An error of at
+    most epsilon, for decisions by the answers, is proved for share=1, keep=0 and limit=np.inf only.
 
     References
     ----------
@@ -359,17 +370,18 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     @classmethod
     def as_in_paper(cls, n_actions: int = 2, epsilon: float = 0.01, **parameters: Any) -> Self:
-        """A recalibrator that plays Algorithm 1 (partition="hard") or 2 ("soft") of the paper.
+        """A new, unfitted recalibrator: the paper's Algorithm 2 or, with partition="hard", Algorithm 1.
 
-        It takes full steps from the first round until the error is at most epsilon. `n_actions`, `epsilon`
-        and further `parameters` are those of the class, and may set anything otherwise. They are checked by
-        `fit`, which has to follow.
+        It takes full steps until the error on the fitted rows is at most epsilon: no map comes before, no
+        rows are held out, and corrected probabilities, which may be 0, are the answers. `n_actions` and
+        `epsilon` are parameters of the class, and `parameters` are its further parameters by name. `fit`
+        checks them, and has to follow.
 
-        Algorithm 2 is followed but for what is searched for and when it ends. The paper's maximises the sum
-        of squares, sum_a ||E[(Y - p) b_a(p)]||^2, and ends when that is below epsilon^2/K. This one maximises
-        the sum of norms, as Algorithm 1 does, and ends when that is at most epsilon. Either end makes the sum
-        of norms at most epsilon, for r_1 + ... + r_K <= sqrt(K (r_1^2 + ... + r_K^2)). The paper's can go on
-        where this one ends: as when no sum of norms is above epsilon, but one region has most of it.
+        Algorithm 2 is changed in one thing. A partition's error is the sum of r_1, ..., r_K, where r_a is the
+        l2 norm of the mean error on region a. The paper's Algorithm 2 searches the partition with the largest
+        sum of squares, and ends when that is below epsilon^2/K. Here, as in Algorithm 1, the sum of the r_a
+        is searched for, and rounds end when it is at most epsilon. The paper's end implies that, too, as r_1
+        + ... + r_K <= sqrt(K (r_1^2 + ... + r_K^2)), but can come later.
         """
         plain = {"start": "none", "step": "full", "cv": 0, "floor": False, "share": 1.0}
         plain |= {"keep": 0.0, "limit": np.inf}
@@ -393,7 +405,7 @@ class DecisionRecalibrator(StartedRecalibrator):
         if n_rows < 2 * max(self.cv, 1):
             remark = "" if (weights == 1.0).all() else " (the sum of the weights)"
             wanted = f"X must have at least {2 * max(self.cv, 1)} rows with cv={self.cv}"
-            raise ValueError(f"{wanted}, got {n_rows:g}{remark}")
+            raise ValueError(f"{wanted}, got {n_rows:g}{remark}: give more rows, or cv=0")
         least = least_probability(weights.sum(), k) if self.floor else 0.0
         find: Finder
         if losses is None:
@@ -469,40 +481,48 @@ class DecisionRecalibrator(StartedRecalibrator):
         return last
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[Floats]:
-        """The probabilities of the rows X at the start and after each round: n_rounds_ + 1 tables (n, C).
+        """An iterator over the answers to X after 0, 1, ..., n_rounds_ rounds: n_rounds_ + 1 tables (n, C).
 
-        Raises
-        ------
-        NotFittedError, ValueError
-            As `predict_proba`.
-        """
-        yield from self._stages(self._check_table(X))
-
-    def compress(self, loss: ArrayLike, X: ArrayLike | None = None) -> CompressedPredictor:
-        """A predictor with one forecast per action of a loss table (K, C), a mean of recalibrated rows.
-
-        Every decision is kept, and the forecasts are distribution calibrated as far as the probabilities are
-        calibrated on the loss's regions: on the fitted rows, up to the error that was reached.
-
-        Parameters
-        ----------
-        loss
-            The loss of action a when the class is c, at [a, c]: shape (K, C).
-        X
-            Rows to average over, (n, C), as given to `predict_proba`; None: the fitted rows with their
-            weights, which a saved model does not keep.
-
-        Returns
-        -------
-        CompressedPredictor
-            Its `predict_proba` takes probabilities that this recalibrator gave.
+        X has probabilities, shape (n, C). The first table has the probabilities of the start, which nothing
+        has corrected yet, and the last one is the answer of `predict_proba`. Errors are raised when the first
+        table is asked for.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            A bad loss or table; X=None for a model that was loaded.
+            If X is no table of probabilities, or has other columns than in `fit`.
+        """
+        yield from self._stages(self._check_table(X))
+
+    def compress(self, loss: ArrayLike, X: ArrayLike | None = None) -> CompressedPredictor:
+        """A predictor with one forecast for each action of one decision maker, a mean of recalibrated rows.
+
+        The decision maker takes for each row the action with the least expected loss, of equals the first. By
+        the compressed forecasts they decide the same. Nothing is changed here.
+
+        Parameters
+        ----------
+        loss
+            The loss of action a when the class is c, at [a, c]: shape (K, C).
+        X
+            Probabilities of rows to average over, shape (n, C), as they were before recalibration. None: the
+            rows of the last `fit` with their weights, which `save` does not keep.
+
+        Returns
+        -------
+        CompressedPredictor
+            Its `predict_proba` takes probabilities that this recalibrator gave. Its forecasts are calibrated
+            (labels among the rows of a forecast have its distribution) as far as the recalibrated
+            probabilities are right on average on the rows of each action.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            A bad loss or X; X=None for a model that was loaded.
         """
         check_is_fitted(self, "rounds_")
         if X is not None:
@@ -511,7 +531,10 @@ class DecisionRecalibrator(StartedRecalibrator):
         elif hasattr(self, "_fitted"):
             table, weights = self._fitted
         else:
-            raise ValueError("X must be given: this model was loaded and has no fitted rows")
+            raise ValueError(
+                "X must be given, got None: this model was loaded and has no fitted rows, so give "
+                "probabilities to average over"
+            )
         costs = check_losses(loss, table.shape[1], "loss")[0]
         if np.ndim(loss) != 2:
             raise ValueError(f"loss must be one table (actions, classes), got shape {np.shape(loss)}")
@@ -522,16 +545,17 @@ class DecisionRecalibrator(StartedRecalibrator):
             return CompressedPredictor(costs, sums / counts[:, None], counts / weights.sum())
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted map to the file `path`, which `load` reads, as plain arrays with a checksum.
+        """Write the fitted recalibrator to the file `path`, as plain arrays with a checksum; `load` reads it.
 
-        A file of that name is replaced when the new one is complete.
+        A file of that name is replaced when the new one is complete. Fitted rows are not written, so that a
+        loaded model can `compress` only rows that it is given.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            If labels are not plain numbers or texts.
+            If the labels in `classes_` are not plain numbers or texts.
         OSError
             If the file cannot be written.
         """
@@ -540,12 +564,13 @@ class DecisionRecalibrator(StartedRecalibrator):
 
     @classmethod
     def load(cls, path: str | Path) -> DecisionRecalibrator:
-        """The fitted recalibrator in the file `path`, which `save` wrote; it maps rows to the same bits.
+        """A new, fitted recalibrator from the file `path`, which `save` wrote: it answers the same bits.
 
         Raises
         ------
         ValueError
-            If the file is not one that `save` wrote, has another format, or is damaged.
+            If the file is not one that `save` wrote, was written in the format of another version, or is
+            damaged.
         OSError
             If the file cannot be read.
         """

@@ -170,7 +170,10 @@ class GroupMaker:
 
     def _values(self, frame: Any, n_rows: int) -> dict[str, Any]:
         if not hasattr(frame, "columns"):
-            raise ValueError(f"groups must be a data frame with columns {self._columns}, got {type(frame)!r}")
+            raise ValueError(
+                f"groups must be a data frame with the columns {self._columns} of fit, "
+                f"got a {type(frame).__name__}"
+            )
         if len(frame) != n_rows:
             raise ValueError(f"groups must have a row for each of the {n_rows} forecasts, got {len(frame)}")
         by_name = {str(name): name for name in frame.columns}
@@ -267,25 +270,29 @@ def named_predicates(predicates: Predicates) -> dict[str, Predicate]:
 
 @dataclass(frozen=True)
 class GroupRepair:
-    """Reports on each group before and after; printing it shows a table, with the worst group first.
+    """How calibrated forecasts are inside each group, before and after recalibration.
+
+    `GroupRecalibrator.report` makes it. Printing it shows a table, the group with the largest violation
+    before in front.
 
     Attributes
     ----------
     before, after
         A `MulticalibrationReport` of the forecasts before and after recalibration, with the groups in the
         same order and level sets of the same width.
-
     """
 
     before: MulticalibrationReport
     after: MulticalibrationReport
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat dictionary for each group, ready for a data frame, in the order of the groups.
+        """One flat dictionary for each group, in the order of the groups, ready for a data frame.
 
-        The keys are `group` (its name), `count`, `mass` and `outcome`, then `forecast`, `violation` and
-        `squared_error`, each with `_before` and `_after`, and `chance` (the `noise` after). They mean what
-        they mean in `GroupLine`: violations are averages over all rows, other errors over the group's.
+        The keys are `group` (the name), `count` (rows in the group), `mass` (their share of all rows) and
+        `outcome` (their mean outcome). `forecast` (the mean), `squared_error` (the mean over the group) and
+        `violation` (the group's `multicalibration_error`, an average over all rows) each stand there twice,
+        with `_before` and `_after` at the end. `chance` is the violation that the forecasts after would be
+        expected to have by chance alone, were all of them right.
         """
         return [
             {

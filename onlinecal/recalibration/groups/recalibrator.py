@@ -126,7 +126,10 @@ def _levels(model: GroupRecalibrator, alpha: float, has_folds: bool) -> int:
         return default_levels(alpha)
     m = check_count(n_levels, "n_levels", most=1 << 20)
     if patch == "value" and 4.0 * m * m * alpha <= 1.0:
-        raise ValueError(f"n_levels must be above 1/(2 sqrt(alpha)) = {0.5 / alpha**0.5:.4g}, got {m}")
+        raise ValueError(
+            f"n_levels must be above 1/(2 sqrt(alpha)) = {0.5 / alpha**0.5:.4g}, got {m}: give more levels, "
+            f"or a larger alpha than {alpha:g}"
+        )
     return m
 
 
@@ -188,87 +191,94 @@ REPORT_LEVELS = 20
 class GroupRecalibrator(BaseEstimator):
     """Recalibrate forecasts of one event until they are right inside each of many overlapping groups.
 
-    A smooth map of the forecasts comes first. Then come patches: each adds a constant to the log odds of one
-    level set inside one group, or of a whole group. Rows that are held out, fold by fold, decide which map is
-    taken, and how many patches: only what lowers their log loss by more than a standard error, and by more
-    than the best of so many candidates gains by chance. So forecasts that are calibrated already mostly stay
-    as they are: of draws of 100 to 3,000 rows in four groups one in eight moved them, by a mean square of
-    about 1/n for n rows. With too few rows forecasts stay, too.
+    A smooth map of the forecasts comes first. Then come patches. Each corrects one cell, the rows of one
+    level set inside one group: it adds a constant to their log odds, or to those of a whole group. Rows that
+    are held out, fold by fold, decide which map is taken, and how many patches: only what lowers their log
+    loss by more than a standard error, and by more than the best of so many candidates gains by chance. So
+    forecasts that are calibrated already mostly stay as they are (of draws of 100 to 3,000 rows in four
+    groups one in eight moved them, by a mean square of about 1/n for n rows), and so do all if there are too
+    few rows. Nothing is proved of the result; `violations_` says what it reached.
 
-    `GroupRecalibrator.as_in_paper(alpha)` is round-multicalibrate: there is no map and nothing is held out,
-    and patches are made until each group g has mu(g) K2(f, g) <= alpha on the rows of `fit`, which is its
-    `multicalibration_error`. That is proved to take at most 4/alpha^2 patches. For the default nothing is
-    proved; `violations_` says what it reached.
+    The violation of a group is the sum over its level sets of (share of all rows in the cell) times (mean
+    forecast - mean outcome)^2, its `multicalibration_error`. `GroupRecalibrator.as_in_paper(alpha)` plays the
+    paper's algorithm: there is no map and nothing is held out, and patches are made until no group has a
+    violation above alpha on the rows of `fit`. That is proved to take at most 4/alpha^2 patches.
 
     Parameters are checked by `fit`, and not before.
 
     Parameters
     ----------
     alpha
-        The violation mu(g) K2(f, g) that may remain in any group, in (0, 1]: once it is reached no patch is
-        made. It is a squared bias: with alpha = 0.01 everyone may still be wrong by 0.1, and small groups
-        need a smaller alpha (0.02 * 0.1^2 = 0.0002). None: only held-out rows end log-odds patches; for other
-        patches it is 0.001, and without folds 0.05.
+        The violation that may remain in any group, in (0, 1]: once it is reached no further patch is made. It
+        is a squared error: with alpha = 0.01 everyone may still be wrong by 0.1, and small groups need a
+        smaller alpha (0.02 * 0.1^2 = 0.0002 for a fiftieth of the rows). None: only held-out rows end
+        log-odds patches; for other patches it is 0.001, and without folds 0.05.
     patch
-        "log-odds": a constant is added to the log odds of the cell, or of all of the group's rows. "shift":
-        to the forecasts themselves. Both keep what the predictor knew inside the cell; levels are forecasts
-        that round to the same grid point, compared by their means.
-        "value": forecasts are rounded to the grid 0, 1/m, ..., 1, and the cell's rows move to the grid point
-        nearest to their mean outcome.
-        "unrounded": as "value" without a grid: the rows of one exact forecast inside a group take exactly
-        their mean outcome. This is for forecasts of few values; if they hardly repeat, every row is a level
-        set and noise is learned. A forecast that `fit` has not seen stays as it is.
-        "unrounded shift": the same level sets, shifted in epochs as those of "shift".
+        What a patch does to the rows of a cell.
+        - "log-odds": adds a constant to their log odds, or to those of all rows of the group. "shift": adds
+          one to the forecasts. Both keep what the predictor knew inside the cell. A level set is all
+          forecasts with the same nearest multiple of 1/m, and stands for their mean.
+        - "value": forecasts are rounded to multiples of 1/m, and the rows move to the one nearest to their
+          mean outcome.
+        - "unrounded": a level set is one exact forecast, and the rows get exactly their mean outcome. This is
+          for forecasts of few values; if they hardly repeat, every row is a level set and noise is learned. A
+          forecast that `fit` has not seen stays as it is. "unrounded shift": the same level sets; as "shift".
     n_levels
-        m. None: 10 (for value patches at least 1/sqrt(alpha)); without folds ceil(1/alpha). Value patches
-        need m >= 1/(2 sqrt(alpha)); if m is given they patch the cell that saves most squared error. For
-        unrounded patches it must be None.
+        m. None: 10 (for value patches at least 1/sqrt(alpha)); without folds 1/alpha, rounded up. Value
+        patches need m > 1/(2 sqrt(alpha)); if m is given they patch the cell that saves most squared error.
+        For unrounded patches, and for the target "means", it must be None.
     target
-        "multicalibration", or "means": then only the mean forecast of each group is made right, to
-        mu(g) (E[f | g] - E[y | g])^2 <= alpha. For means, patch must be "log-odds" or "shift", since
-        overlapping groups could undo each other's values for ever.
+        "multicalibration", or "means": then the only level set is everything, so that just the mean forecast
+        of each group is made right, to (share of the rows in the group) times (mean forecast - mean
+        outcome)^2 <= alpha. For means, patch must be "log-odds" or "shift", since overlapping groups could
+        undo each other's values for ever.
     predicates
-        Functions, or names and functions: each turns the `groups` of fit and predict_proba, which may then
-        be any table, into one boolean a row.
+        Functions, in a list or in a dict by name: each is called with the `groups` of fit and predict_proba,
+        which may then be any table, and returns one boolean a row, the members of one group. None: `groups`
+        itself says which rows are in which group.
     min_mass
         Groups made of categories need at least this share of the rows, in (0, 1].
     validation_fraction
         The share of the rows to hold out instead of folds, in [0, 1): patches are made on the others, and
-        those after the lowest loss on the held-out rows are taken back. It needs cv=None or 0.
+        those after the lowest loss on the held-out rows are taken back. It needs cv=None or 0, and then there
+        are no folds.
     random_state
-        Chooses the held-out rows.
+        A whole number from 0, which chooses the held-out rows.
     start
-        The map that patches start from: "none", "temperature", "platt", "beta" or "isotonic". It is taken
-        only if it lowers the loss of held-out rows. "auto": the one of the first four with the least log
-        loss; without folds none.
+        The map that patches start from. "temperature": log odds are multiplied by a number; "platt": another
+        number is added, too; "beta": ln p and ln(1 - p) have factors of their own; "isotonic": isotonic
+        regression; "none": no map. With folds it is taken only if it lowers the log loss of held-out rows.
+        "auto": of none, temperature, platt and beta the one with the least; without folds none.
     cv
         The number of folds of held-out rows, 0 or at least 2. None: 10, from 5,000 rows on 5 and from 200,000
-        on 3; with more than 10^6 rows only one of them is held out. 0: nothing is held out, and every patch
-        is made.
+        on 3; with more than 10^6 rows only one of them is held out. 0: nothing is held out, and patches are
+        made until alpha is reached.
     shrinkage
-        Log-odds patches step as if each cell had this much more variance, the sum of f (1 - f): the fewer
-        rows a cell has, the shorter is its step. None: 50; without folds 0.
+        At least 0: log-odds patches step as if each cell had this much more variance, the sum of f (1 - f)
+        over its rows. So the fewer rows a cell has, the shorter is its step. None: 50; without folds 0.
     floor
         True: no answer is nearer to 0 or 1 than 1/(2 (n + 1)) for n rows fitted, or than the forecast itself
-        was; forecasts of 0 and 1 are moved to the nearest that other forecasts come. False: as in the paper.
+        was; forecasts of 0 and 1 are moved to the nearest that other forecasts come. False: answers may be 0
+        and 1, as in the paper.
 
     Attributes
     ----------
     start_
-        The map that was taken, a `StartMap` with `kind` and `coefficients_`.
+        The map that was taken, a `StartMap` with `kind` (the name, "none" for no map) and `coefficients_`.
     history_
-        The patches in order, an array of shape (P,); see `onlinecal.recalibration.groups.patches.PATCH`.
+        The patches in order, a structured array of shape (P,); see
+        `onlinecal.recalibration.groups.patches.PATCH`.
     n_patches_, max_patches_
-        How many there are, and how many there can be at most.
+        How many there are, P, and how many there can be at most.
     held_out_
-        Mean loss of the held-out rows by number of patches, from 0: log loss for log-odds patches, else
-        squared error; None without folds.
+        Mean loss of the held-out rows after 0, 1, ... patches: log loss for log-odds patches, else squared
+        error; None without folds.
     n_levels_, n_groups_, group_names_
-        m, which is 0 for the target "means" and for unrounded patches; how many groups there are, and their
-        names.
+        m, which is 0 for the target "means" and for unrounded patches; the number of groups, G; and a list of
+        their names.
     violations_before_, violations_, squared_error_before_, squared_error_
-        mu(g) K2(f, g), shape (G,), and mean squared error on the rows that were fitted, of the forecasts
-        before and after recalibration.
+        The violation of each group, shape (G,), and mean squared error on the rows that were fitted, of the
+        forecasts before and after recalibration.
     n_taken_back_
         How many patches were taken back because of the rows that validation_fraction held out.
 
@@ -287,7 +297,8 @@ class GroupRecalibrator(BaseEstimator):
 
     References
     ----------
-    Hebert-Johnson, Kim, Reingold and Rothblum (2018). docs/theory-tables.md has the proofs.
+    Hebert-Johnson, Kim, Reingold and Rothblum, "Multicalibration" (2018). docs/theory-tables.md has the
+    proofs.
     """
 
     start_: StartMap
@@ -323,39 +334,42 @@ class GroupRecalibrator(BaseEstimator):
 
     @classmethod
     def as_in_paper(cls, alpha: float = 0.05, patch: Patch = "value", **parameters: Any) -> GroupRecalibrator:
-        """A recalibrator that plays the paper's algorithm alone.
+        """A new, unfitted recalibrator that plays the paper's algorithm alone.
 
-        It makes patches until no group's violation exceeds alpha on the rows of `fit`. Nothing is fitted
-        before, no fold ends the patches sooner, and answers may be 0 and 1. `alpha`, `patch` and further
-        `parameters` are those of the class, and may set anything otherwise. They are checked by `fit`, which
-        has to follow.
+        On the rows of `fit` it corrects the rows of one forecast in one group, again and again, until no
+        group's `multicalibration_error` is above alpha. No map is fitted before, no rows are held out, and
+        answers may be 0 and 1. `alpha` and `patch` are parameters of the class, and `parameters` are its
+        further parameters by name. `fit` checks them, and has to follow.
         """
         return cls(alpha=alpha, patch=patch, **{"start": "none", "cv": 0, "floor": False, **parameters})
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, groups: Any, sample_weight: ArrayLike | None = None
     ) -> GroupRecalibrator:
-        """Learn the start and the patches. Returns this recalibrator.
+        """Learn the map and the corrections inside groups, and forget an earlier fit. Returns this object.
 
         Parameters
         ----------
         X
-            The predictor's probabilities, shape (n,); or those of two classes, (n, 2), of which the second is
-            the event.
+            The predictor's probabilities of the event, shape (n,); or those of two classes, shape (n, 2), of
+            which the second is the event.
         y
-            Outcomes, 0/1 or boolean, shape (n,); with two classes their labels, as in `LpRecalibrator`.
+            Outcomes, 0/1 or boolean, shape (n,). If X has two columns: labels, 0/1 or, for a data frame, the
+            names of its columns.
         groups
-            Which groups the rows are in: a boolean matrix (n, G); a data frame of categories, of which groups
-            are made (everyone, each category, and each pair of two columns' categories, with at least
-            `min_mass` of the rows); or any table when there are predicates.
+            Which groups the rows are in: a matrix of booleans or 0/1, shape (n, G); a data frame of
+            categories, of which groups are made (everyone, each category, and each pair of two columns'
+            categories, with at least `min_mass` of the rows); or, if the class was given `predicates`, any
+            table that they can read.
         sample_weight
-            For how many rows each row counts, shape (n,), at least 0; whole numbers unless patches are
-            log-odds. None: each counts once.
+            For how many rows each row counts, shape (n,), at least 0; whole numbers unless patch="log-odds",
+            the default. None: each counts once.
 
         Raises
         ------
         ValueError
-            For a bad parameter, and bad X, y, groups or sample_weight; the error names argument and value.
+            For a bad parameter of the class, and bad X, y, groups or sample_weight; the error names argument
+            and value.
 
         Warns
         -----
@@ -428,20 +442,25 @@ class GroupRecalibrator(BaseEstimator):
         return away_from_ends(after, p, self._least) if self._least else after
 
     def predict_proba(self, X: ArrayLike, groups: Any) -> Floats:
-        """The recalibrated probabilities of other rows, in the shape of X.
+        """The recalibrated probabilities of other rows, an array in the shape of X.
 
-        `X` are probabilities of the same predictor: of the event, shape (n,), or of two classes, (n, 2).
-        `groups` are as in `fit`. Raises ValueError for bad X or groups, and NotFittedError before `fit`.
+        `X` are probabilities by the same predictor: of the event, shape (n,), or of two classes, (n, 2), of
+        which the second is the event. `groups` says which groups these rows are in, in the form that `fit`
+        was given: a matrix (n, G), a data frame with the same columns of categories, or what predicates read.
+        A row in no group gets the smooth map alone. Raises ValueError for bad X or groups, and NotFittedError
+        before `fit`.
         """
         return in_shape_of(X, self._patched(*self._started(X, groups)))
 
     def staged_predict_proba(
         self, X: ArrayLike, groups: Any, stops: Iterable[int] | None = None
     ) -> Iterator[Floats]:
-        """The probabilities after the start and after each patch: n_patches_ + 1 arrays in the shape of X.
+        """An iterator over the answers to X after 0, 1, ..., n_patches_ patches, arrays in the shape of X.
 
-        `stops` gives other numbers of patches, each from 0 to n_patches_; ValueError for others. The rest is
-        as in `predict_proba`.
+        A patch corrects the rows of one level set in one group; after 0 patches there is only the smooth map.
+        `stops` are the numbers of patches after which answers are wanted, each from 0 to n_patches_; None:
+        all of these. `X`, probabilities (n,) or (n, 2), and `groups` are those of `predict_proba`, as are the
+        errors, and there is a ValueError for a bad stop. Errors are raised when an array is asked for.
         """
         started, members = self._started(X, groups)
         for stop in range(self.n_patches_ + 1) if stops is None else stops:
@@ -457,11 +476,12 @@ class GroupRecalibrator(BaseEstimator):
         return self.start_(self._inside(forecasts), self._limit), members
 
     def members(self, groups: Any, n_rows: int) -> NDArray[np.bool_]:
-        """Which of the G = `n_groups_` groups each of `n_rows` rows is in: booleans, shape (n_rows, G).
+        """Which of the groups each of `n_rows` rows is in: booleans, shape (n_rows, n_groups_).
 
-        There is a column for each group, in the order of `group_names_`.
-
-        `groups` are as in `fit`. Raises ValueError for bad groups, and NotFittedError before `fit`.
+        There is a column for each group, in the order of `group_names_`. `groups` describes the rows in the
+        form that `fit` was given: a matrix with a column for each group, a data frame with the same columns
+        of categories (those that `fit` has not seen are in no group), or what predicates read. Raises
+        ValueError for bad groups, or if they do not have n_rows rows, and NotFittedError before `fit`.
         """
         check_is_fitted(self, "history_")
         return self._maker.transform(groups, n_rows)
@@ -469,9 +489,11 @@ class GroupRecalibrator(BaseEstimator):
     def report(self, X: ArrayLike, y: ArrayLike, groups: Any) -> GroupRepair:
         """How calibrated the probabilities X are inside each group, before and after recalibration.
 
-        X, y and groups are as in `fit`, of the same rows or others. Returns a `GroupRepair`, whose errors are
-        averages over rows; level sets are the n_levels_ of the fit, or 20 with target "means". Raises
-        ValueError for bad X, y or groups, and NotFittedError before `fit`.
+        X are the predictor's probabilities, y the outcomes and `groups` says which groups the rows are in,
+        all in the forms of `fit`; rows may be others than were fitted. Returns a `GroupRepair`, which prints
+        as a table; its errors are averages over rows. Forecasts that share the nearest multiple of
+        1/n_levels_ are compared as one, of 1/20 with target "means"; for unrounded patches exact forecasts.
+        Raises ValueError for bad X, y or groups, and NotFittedError before `fit`.
         """
         started, members = self._started(X, groups)
         m = self.n_levels_ or (REPORT_LEVELS if self.target == "means" else None)

@@ -358,7 +358,7 @@ def held_out_sets(sizes: Floats, fraction: Any, seed: int) -> NDArray[np.bool_]:
     if number == len(sizes):
         raise ValueError(
             f"validation_fraction must leave rows to fit, got {fraction}, which holds out all of "
-            f"{number} different rows"
+            f"{number} different rows: give a smaller one"
         )
     held = np.zeros(len(sizes), bool)
     held[order[:number]] = True

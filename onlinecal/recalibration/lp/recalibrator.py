@@ -94,13 +94,15 @@ MOST_TOLERANCE = 0.25
 class LpRecalibrator(StartedRecalibrator):
     """Recalibrate class probabilities as whole rows: classes come as often as similar rows promise.
 
-    First a smooth map with few numbers to learn, the start, is fitted. Then level sets are corrected by
-    Algorithm 2 of Bairaktari and Nguyen. The start's probabilities are sorted into level sets by rounding
-    them down to multiples of 1/n_levels. Each level set with enough mass begins as a group. While some group
-    promises some class too much or too little, by more than the tolerance (a difference of probabilities,
-    weighted with the group's mass), its prediction is moved to the class's frequency and projected on the
-    simplex. Groups that come to predict the same level set are merged. The answers mix the start's with the
-    corrected ones, in a share that held-out rows decide.
+    What it lowers is the l_p calibration error: with level sets v of similar rows, and classes j, the p-th
+    root of the sum of |share of the rows in v times (mean probability - frequency of j in v)|^p, as
+    `lp_calibration_error` has it. First a smooth map with few numbers to learn, the start, is fitted. The
+    start's probabilities are sorted into level sets by rounding them down to multiples of 1/n_levels. Each
+    level set with enough rows begins as a group with a prediction. While some group promises some class too
+    much or too little, by more than the tolerance (share of rows times difference of probabilities), its
+    prediction is moved to the class's frequency, and then to the nearest distribution. Groups that come to
+    predict the same level set are merged. The answers mix the start's probabilities with the corrected ones,
+    in a share that held-out rows decide.
 
     Parameters are checked by `fit`, and not before.
 
@@ -109,52 +111,54 @@ class LpRecalibrator(StartedRecalibrator):
     p
         Order of the error, above 1, or inf for the largest error of a level set and class.
     epsilon
-        The error to reach, between 0 and 1.
+        The error to reach, between 0 and 1. It is looked at only if n_levels or tolerance is None.
     delta
-        How often the guarantee for the source may fail, between 0 and 1.
+        How often the guarantee for the source, the distribution that rows are drawn from, may fail, between 0
+        and 1.
     n_levels
-        Levels per class. None: ceil(1/beta) with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the paper:
-        that is fine enough to lose next to nothing by rounding, and often too fine to find errors.
+        Levels per class. None: 1/beta, rounded up, with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the
+        paper: that is fine enough to lose next to nothing by rounding, and often too fine to find errors.
     tolerance
-        The largest error of a group and class that is not corrected, between 0 and 1; None: beta/2, and at
-        least least_rows/n. Level sets with less mass than a third of it are left out.
+        The largest error of a group and class that is not corrected, between 0 and 1. None: half the beta
+        that follows from epsilon as above, and at least least_rows/n, but for least_rows no more than 0.25.
+        Level sets with less than a third of the tolerance as their share of the rows are left out.
     estimation
-        "plug-in": every estimate is made from all rows; the guarantee is proved by uniform convergence.
-        "pools": each group size has separate pools of rows, with Laplace noise, as in the paper. That needs
-        thousands of times as many rows for every beta in practical use, and takes no weights.
+        "plug-in": shares and frequencies are counted on all rows. "pools": on separate pools of rows for each
+        size of a group, with Laplace noise, as in the paper. That needs thousands of times as many rows for
+        every beta in practical use, and takes no weights.
     random_state
         A whole number from 0: it deals rows to folds and pools, and draws the noise.
     within
-        "shift": each level set starts from its mean forecast. Its rows are shifted by as much as the mean was
-        corrected, and then projected; rows of other level sets are kept. So what the model knows inside a
-        level set survives, and so does its squared error. This needs estimation="plug-in". Projecting could
-        make a class 0, so a shifted row p is mixed with the uniform distribution at the weight of one of the
-        n fitted rows, (n p + 1/k)/(n + 1). "constant": all rows of a group get its prediction, as in the
-        paper; level sets without a group get the distribution nearest to their corner. None: "shift", but
-        with pools "constant".
+        "shift": the rows of a group are shifted by as much as the mean of their level set was corrected, and
+        then moved to the nearest distribution; rows of other level sets are kept. So what the model knows
+        inside a level set survives, and so does its squared error. This needs estimation="plug-in". A shifted
+        row x becomes (n x + 1/k)/(n + 1) with n fitted rows and k classes, so that no class gets 0.
+        "constant": all rows of a group get its prediction, as in the paper; rows of level sets without a
+        group get the distribution nearest to the level set's lower corner. None: "shift", but with pools
+        "constant".
     classes
-        The labels that the columns stand for, any hashables; None: the names of a data frame's columns if
-        labels are such names, else 0..k-1.
+        The label of each column, in order, any hashables; None: the names of a data frame's columns if the
+        labels given to `fit` are such names, else 0..k-1.
     start
-        The map that comes first: "temperature", "vector", "dirichlet", "isotonic" (per class), "beta" or
-        "none". "auto" tries none, temperature, vector and (for 3 to 12 classes) Dirichlet, the last two if
-        there are 30 rows for each number they learn. It takes the one with the least log loss of held-out
-        rows, or the simplest that chance, or a difference of .2 %, does not tell from it; without folds it is
-        a temperature. With fewer rows, but at least 300, it takes Dirichlet near the temperature's map
-        (`pull`) if that is better by 2.5 standard errors. A start is left out if it would raise the squared
-        error of the fitted rows.
+        The map that comes first: "temperature", "vector", "dirichlet", "isotonic" (per class) or "beta", as
+        the classes of `onlinecal.recalibration` do it, or "none". "auto" tries none, temperature, vector and
+        (for 3 to 12 classes) Dirichlet, the last two if there are 30 rows for each number they learn. It
+        takes the one with the least log loss of held-out rows, or the simplest that chance, or a difference
+        of .2 %, does not tell from it; with cv=0 it is a temperature. With fewer rows, but at least 300, it
+        takes Dirichlet near the temperature's map (its parameter `pull`) if that is better by 2.5 standard
+        errors. A start is left out if it would raise the squared error of the fitted rows.
     share
         The part that corrected probabilities have in the answers, 0 to 1; the start's have the rest. None:
         the largest of 0, 0.05, ..., 1 with which no loss is higher than the start's. The losses are log loss
         and squared error of the held-out rows, which must be lower by a standard error, and the squared error
-        of the fitted rows. With fewer than two rows a fold the share is 0; without folds it is 1.
+        of the fitted rows. With fewer than two rows a fold the share is 0; with cv=0 it is 1.
     keep
         Each class keeps at least this part of what the start gives it, from 0 to below 1; 0 means no such
         floor.
     limit
         No class is corrected by more than this factor, above 1, up or down; rows beyond that, or below
-        `keep`, are projected on those within. None: with share=None the widest of 1.25, 1.5, 2, 3, 5, 20, 100
-        and 1000 that allows the share; with a given share there is no limit, as with np.inf.
+        `keep`, are moved to the nearest within. np.inf: no limit. None: with share=None the widest of 1.25,
+        1.5, 2, 3, 5, 20, 100 and 1000 that allows the share; with a given share there is no limit.
     cv
         The number of folds of held-out rows, at least 2, which decide on share and limit; 0: no rows are held
         out. With more than 50,000 rows one of the folds decides, and with more than 500,000 one fold of a
@@ -167,42 +171,42 @@ class LpRecalibrator(StartedRecalibrator):
     ----------
     classes_
         Labels in the order of the columns, shape (k,).
-    n_features_in_
-        The number of columns, k. `feature_names_in_`: their names, if the table had names.
-    start_
-        The fitted start, None for none; start_name_: its name.
+    n_features_in_, feature_names_in_
+        The number of columns, k, and, if the table had names, their names.
+    start_, start_name_
+        The fitted start, None for none, and its name.
     share_, keep_, limit_
         The values that were used.
     beta_, n_levels_, tolerance_, within_
         The values that were used; beta_ is twice the tolerance.
     level_sets_
-        The lower corners of the level sets that have a group, shape (B, k).
+        The lower corners of the level sets that have a group, shape (B, k): multiples of 1/n_levels_.
     group_of_level_set_
-        The numbers of their groups, shape (B,).
+        The number of each one's group, from 0, shape (B,).
     predictions_, masses_
-        The groups' predictions, shape (G, k), and estimated masses, shape (G,).
+        The groups' predictions, shape (G, k), and shares of the rows, shape (G,).
     n_rounds_
-        How many rounds were played.
+        How many corrections were made.
     history_
-        Errors and squared errors, at the start and after each round, and what each round did, as arrays; see
-        `onlinecal.recalibration.lp.algorithm.LpHistory`.
+        Errors and squared errors, at the start and after each correction, and what each one did, as arrays;
+        see `onlinecal.recalibration.lp.algorithm.LpHistory`.
     fitted_error_bound_
-        With "plug-in", "constant", share_ = 1, keep_ = 0 and limit_ = inf, a bound on Err_p of the fitted
-        rows, whatever start and n_levels are; it is below epsilon if the tolerance is beta/2. With other
-        settings it bounds nothing.
+        With "plug-in", "constant", share_ = 1, keep_ = 0 and limit_ = inf, a bound on the l_p error of the
+        fitted rows, whatever start and n_levels are; it is below epsilon if the tolerance is beta/2. With
+        other settings it bounds nothing.
     sample_complexity_
-        The rows that the guarantee for the source needs.
+        How many rows the guarantee for the source needs, as a `SampleComplexity`.
 
     Notes
     -----
     Guarantees, with their proofs, are on the page docs/theory-tables.md. With weights the guarantees on the
-    fitted rows hold for their weighted averages; those for the source are about independent rows, and do not
-    hold.
+    fitted rows hold for their weighted averages; those for the source, the distribution that the rows are
+    drawn from, need independent rows without weights.
 
-    On the fitted rows these hold for every share and start. The log loss is at most the start's plus
-    -log(1 - share (1 - keep)). The start's squared error is at most the probabilities' own. If folds choose
-    the share, that of the answers is at most the start's; with cv=0 or a share that is set it can be
-    above that. On each group's rows the bias is at most (1 - share) times the start's plus share times the
+    On the fitted rows these hold for every share and start. The log loss is at most the start's plus -log(1 -
+    share (1 - keep)). The start's squared error is at most that of the probabilities given. If folds choose
+    the share, that of the answers is at most the start's; with cv=0 or a share that is set it can be above
+    that. On each group's rows the bias is at most (1 - share) times the start's plus share times the
     corrected probabilities'. The guarantee for the l_p error itself is about level sets of the answers, so it
     needs share=1: `LpRecalibrator.as_in_paper(...)` has it.
 
@@ -267,12 +271,11 @@ class LpRecalibrator(StartedRecalibrator):
 
     @classmethod
     def as_in_paper(cls, p: float = P, epsilon: float = EPSILON, **parameters: Any) -> Self:
-        """A recalibrator that plays Algorithm 2 of the paper alone, as the guarantees for the error ask.
+        """A new, unfitted recalibrator that plays the paper's Algorithm 2 alone, which has the guarantees.
 
-        Nothing is fitted before, and no fold decides how much of the correction stays: all of it does. All
-        rows of a group get one prediction, and epsilon determines the levels. `p`, `epsilon` and further
-        `parameters` are those of the class, and may set anything otherwise. They are checked by `fit`, which
-        has to follow.
+        No map is fitted before and no rows are held out, all rows of a group get one prediction, that is the
+        answer, and epsilon, the error to reach, determines the levels. `p` and `epsilon` are parameters of
+        the class, and `parameters` are its further parameters by name. `fit` checks them, and has to follow.
         """
         plain = {"start": "none", "share": 1.0, "keep": 0.0, "limit": math.inf, "cv": 0}
         plain |= {"n_levels": None, "within": "constant", "least_rows": 0.0}

@@ -43,24 +43,26 @@ class PoolSizes:
 
 @dataclass(frozen=True)
 class SampleComplexity:
-    """The rows that the guarantee with error parameter beta needs; see `lp_sample_complexity`.
+    """How many rows guarantee an l_p calibration error; `lp_sample_complexity` makes it.
 
     Attributes
     ----------
     beta
-        Every level set and class end with an error of at most beta.
+        The error that no level set and class exceeds at the end: share of rows times difference of
+        probabilities.
     n_levels
-        Levels per class.
+        Levels per class: a level set is all rows that round down to the same multiples of 1/n_levels.
     n_level_sets
-        How many level sets there are, |V|.
+        How many level sets there can be.
     most_bins
-        How many level sets can have an estimated mass of beta/6 or more: at most 6/beta.
+        How many of them can have an estimated share of the rows of beta/6 or more: at most 6/beta.
     accuracy
-        The error that estimates of one group may have: beta/(36 (floor(log2 most_bins) + 1)).
+        The error that estimates of one group of level sets may have: beta/(36 (floor(log2 most_bins) + 1)).
     masses
-        The rows of the pool that finds the level sets of large mass.
+        With "pools": the rows of the pool that finds the level sets with a large share of the rows.
     pools
-        A pair of pools for each group size 1, 2, 4, ...
+        With "pools": a tuple with the sizes of two pools for each group size 1, 2, 4, ..., named
+        `group_size`, `masses` and `labels`.
     plug_in
         The rows that are enough if every estimate is made from all of them.
     """
@@ -76,32 +78,36 @@ class SampleComplexity:
 
     @property
     def total(self) -> int:
-        """How many rows the guarantee needs with "pools": those of all separate pools together."""
+        """How many rows the guarantee needs with estimation="pools": those of all pools together."""
         return self.masses + sum(pool.masses + pool.labels for pool in self.pools)
 
     def needed(self, estimation: Estimation) -> int:
-        """The rows that the guarantee needs with this `estimation`: `total` for "pools", else `plug_in`."""
+        """How many rows the guarantee needs: `total` for the estimation "pools", `plug_in` for "plug-in"."""
         return self.total if estimation == "pools" else self.plug_in
 
 
 def lp_sample_complexity(p: float, epsilon: float, delta: float, n_classes: int) -> SampleComplexity:
-    """How many rows guarantee an l_p error of at most epsilon for the source, with probability 1 - delta.
+    """How many rows guarantee an l_p calibration error of at most epsilon, with probability 1 - delta.
+
+    The guarantee is that of `LpRecalibrator.as_in_paper`, and the error, as `lp_calibration_error` has it,
+    that for the distribution that the rows are drawn from.
 
     Parameters
     ----------
     p
-        Above 1, or inf.
+        Order of the error, above 1, or inf.
     epsilon
         The error to reach, between 0 and 1.
     delta
         How often the guarantee may fail, between 0 and 1.
     n_classes
-        k, at least 2.
+        The number of classes, k, at least 2.
 
     Returns
     -------
     SampleComplexity
-        `total` for estimation="pools", `plug_in` for estimation="plug-in".
+        With the rows that are needed: `plug_in` if all rows are counted for every estimate, `total` if there
+        are separate pools of rows (estimation="pools").
 
     Raises
     ------
@@ -110,16 +116,18 @@ def lp_sample_complexity(p: float, epsilon: float, delta: float, n_classes: int)
 
     Notes
     -----
-    beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), n_levels = ceil(1/beta); docs/theory-tables.md has the proofs.
-    The pool of masses needs max(ln(4/(a d)) / (2 a^2), 8 ln(2|V|/d) / (3 a)) rows, a = beta/12, d = delta/3
-    (the paper writes 4/3 where its own inequality gives 8/3); a pool for groups of 2^i level sets
-    32 ln(4 n k/d) / a^2 with n = floor(most_bins / 2^i), a = accuracy, d = delta / (3 (number of sizes)),
-    and k = 1 for masses.
+    beta = epsilon^(p/(p-1)) 2^(-1/(p-1)) is the error that each level set and class may keep, and n_levels =
+    ceil(1/beta); docs/theory-tables.md has the proofs. The pool that finds the level sets with many rows
+    needs max(ln(4/(a d)) / (2 a^2), 8 ln(2V/d) / (3 a)) rows, with V level sets, a = beta/12 and d = delta/3
+    (the paper writes 4/3 where its own inequality gives 8/3). A pool for groups of 2^i level sets needs 32
+    ln(4 n m/d) / a^2 rows, with n = floor(most_bins / 2^i), a = accuracy, d = delta / (3 (number of sizes)),
+    and m = k, but m = 1 for the pool of shares.
 
-    Plug-in estimates are good for every union of level sets at once: level sets with mass beta/12 are at most
-    12/beta, they have 2^(12/beta) unions, and Hoeffding's inequality for these and k + 1 frequencies each,
-    to accuracy beta/8, needs (12/beta ln 2 + ln(4 (k + 1)/delta)) / (2 (beta/8)^2) rows. That is of order
-    1/beta^3 where the pools have log^3(1/beta)/beta^2, but for every beta above 1e-7 it is fewer.
+    Plug-in estimates are good for every union of level sets at once: at most 12/beta level sets have a share
+    of beta/12 of the rows, they have 2^(12/beta) unions, and Hoeffding's inequality for these and k + 1
+    frequencies each, to accuracy beta/8, needs (12/beta ln 2 + ln(4 (k + 1)/delta)) / (2 (beta/8)^2) rows.
+    That is of order 1/beta^3 where the pools have log^3(1/beta)/beta^2, but for every beta above 1e-7 it is
+    fewer.
 
     References
     ----------
@@ -203,7 +211,9 @@ def epsilon_for(
     estimation: Estimation = "plug-in",
     n_levels: int | None = None,
 ) -> float:
-    """The smallest l_p error, epsilon, that n rows guarantee; inf if they guarantee none below 1.
+    """The smallest l_p calibration error that n rows guarantee; inf if they guarantee none below 1.
+
+    The guarantee is that of `LpRecalibrator.as_in_paper` for the distribution that the rows are drawn from.
 
     Parameters
     ----------
@@ -214,17 +224,18 @@ def epsilon_for(
     delta
         How often the guarantee may fail, between 0 and 1.
     n_classes
-        k, at least 1.
+        The number of classes, at least 1.
     estimation
-        "plug-in": every estimate is made from all rows. "pools": from separate pools, as in the paper.
+        On which rows shares and frequencies are counted. "plug-in": all. "pools": separate pools, as in the
+        paper.
     n_levels
-        Levels per class. None: ceil(1/beta) with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the paper of
-        Bairaktari and Nguyen on l_p calibration.
+        Levels per class: rows that round down to the same multiples of 1/n_levels are corrected as one. None:
+        1/beta, rounded up, with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)) for the epsilon that is returned.
 
     Returns
     -------
     float
-        An error as `lp_calibration_error` has it, an average over rows; or inf.
+        An average over rows, as `lp_calibration_error` is; or inf.
 
     Raises
     ------

@@ -269,7 +269,7 @@ def test_bad_parameters_are_named(parameters, message):
     "names", [{"actions": ("#no", "yes")}, {"classes": (" well", "ill")}, {"classes": (0, 1)}]
 )
 def test_names_that_a_file_would_not_give_back_are_refused(tmp_path, names):
-    with pytest.raises(ValueError, match="a file would not give them back, got"):
+    with pytest.raises(ValueError, match="or read_csv would not give them back, got"):
         LossTable([[0.0, 1.0], [1.0, 0.0]], **names).write_csv(tmp_path / "losses.csv")
     assert list(tmp_path.iterdir()) == []
 
@@ -291,7 +291,7 @@ def test_loss_tables_decide_tell_and_travel_as_csv(tmp_path):
     ("text", "message"),
     [
         ("action,well,ill\ntreat,0.2,high\n", "line 2: must be a finite loss, got 'high'"),
-        ("action,well,ill\ntreat,0.2\n", "line 2: must have 2 losses, got 1"),
+        ("action,well,ill\ntreat,0.2\n", "line 2: must have 2 losses, one a class, got 1"),
         ("action,well,ill\n# nothing yet\n", "one line of losses below it, got 1 line in all"),
         ("# costs\naction,well,well\ntreat,1,2\n", "line 2: classes must differ, got 'well' twice"),
         ("action,well,ill\ntreat,1,2\n treat ,1,2\n", "line 3: actions must differ, got 'treat' twice"),

@@ -39,17 +39,20 @@ NEGLIGIBLE_MASS = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class LowerCalibrationDistance(Shown):
-    """Where the lower distance lies, and a fractional calibrated history that proves the upper end.
+    """Where the lower distance to calibration lies, and a calibrated history that proves the upper bound.
+
+    In that history rounds may be divided: parts of a round are at different values.
 
     Attributes
     ----------
     lower, upper
-        lower <= lower distance <= upper, both proven. Sums over rounds, or averages if asked for.
+        lower <= lower distance <= upper, both proven. Sums over rounds, or, if normalize=True was given,
+        averages.
     values
-        Values of the fractional history, shape (n,), increasing.
+        The forecasts in that history, shape (n,), increasing.
     masses
-        How many rounds, not whole numbers, it keeps at each value, shape (n,); the fraction `values` of them
-        are ones. They add up to all rounds, whether averages were asked for or not.
+        How many rounds are at each value, not whole numbers, shape (n,); of those at the value v the fraction
+        v are ones. The sum is the number of all rounds.
     """
 
     lower: float
@@ -66,6 +69,9 @@ def lower_calibration_distance(
 ) -> LowerCalibrationDistance:
     """The least cost of moving rounds, whole or in parts, until they are perfectly calibrated.
 
+    Moving a round's forecast by x costs x, and moving a part of the round that part of x. Rounds are
+    calibrated if at each value v, of all rounds and parts that are there, the fraction v are ones.
+
     Parameters
     ----------
     forecasts
@@ -76,14 +82,15 @@ def lower_calibration_distance(
     normalize
         False: sums over rounds. True: divided by T.
     n_nodes
-        The most values that the fractional history may use, at least 2. While there are at most half as many
-        distinct forecasts, lower and upper meet, to some 1e-8 a round. With more of them, upper - lower falls
-        with about the square of n_nodes, and the time grows with it: 20,000 take about a second.
+        To how many values rounds may be moved, at least 2. While there are at most half as many distinct
+        forecasts, lower and upper meet, to some 1e-8 a round. With more of them, upper - lower falls with
+        about the square of n_nodes, and time grows with n_nodes: 20,000 take about a second.
 
     Returns
     -------
     LowerCalibrationDistance
-        lower and upper, and the fractional history that attains upper.
+        `lower` and `upper` bound, and the calibrated history that costs `upper`: its `values`, and how many
+        rounds (`masses`) are at each.
 
     Raises
     ------
@@ -106,22 +113,28 @@ def lower_calibration_distance(
 def lower_calibration_distance_from_counts(
     values: ArrayLike, zeros: ArrayLike, ones: ArrayLike, *, normalize: bool = False, n_nodes: int = 20_000
 ) -> LowerCalibrationDistance:
-    """`lower_calibration_distance` of a history given as counts.
+    """The lower distance to calibration of rounds given as counts, as `lower_calibration_distance` has it.
+
+    It is the least cost, a sum of the lengths of moves, of moving rounds, whole or in parts, until of all
+    that are at a value v the fraction v are ones.
 
     Parameters
     ----------
     values
         Forecast values, shape (K,), in any order; repeated ones are added up.
     zeros, ones
-        Rounds with that forecast and outcome 0, respectively 1; whole numbers, shape (K,).
-    normalize, n_nodes
-        Whether lower and upper are averages, and the most values of the fractional history, as for
-        `lower_calibration_distance`.
+        How many rounds have that forecast and outcome 0, respectively 1; whole numbers from 0, shape (K,).
+    normalize
+        False: sums over rounds. True: divided by their number.
+    n_nodes
+        To how many values rounds may be moved, at least 2; more bring lower and upper nearer together, and
+        take longer.
 
     Returns
     -------
     LowerCalibrationDistance
-        lower and upper, sums over rounds or averages, and the fractional history that attains upper.
+        `lower` and `upper` bound, and the calibrated history that costs `upper`: its `values`, and how many
+        rounds (`masses`) are at each.
 
     Raises
     ------
