@@ -484,8 +484,8 @@ class DecisionRecalibrator(StartedRecalibrator):
         """An iterator over the answers to X after 0, 1, ..., n_rounds_ rounds: n_rounds_ + 1 tables (n, C).
 
         X has probabilities, shape (n, C). The first table has the probabilities of the start, which nothing
-        has corrected yet, and the last one is the answer of `predict_proba`. Errors are raised when the first
-        table is asked for.
+        but the floor has changed, and the last one is the answer of `predict_proba`. Errors are raised when
+        the first table is asked for.
 
         Raises
         ------

@@ -447,8 +447,8 @@ class GroupRecalibrator(BaseEstimator):
         `X` are probabilities by the same predictor: of the event, shape (n,), or of two classes, (n, 2), of
         which the second is the event. `groups` says which groups these rows are in, in the form that `fit`
         was given: a matrix (n, G), a data frame with the same columns of categories, or what predicates read.
-        A row in no group gets the smooth map alone. Raises ValueError for bad X or groups, and NotFittedError
-        before `fit`.
+        A row in no group gets the smooth map alone, with patch="value" rounded to the grid. Raises ValueError
+        for bad X or groups, and NotFittedError before `fit`.
         """
         return in_shape_of(X, self._patched(*self._started(X, groups)))
 
@@ -457,10 +457,11 @@ class GroupRecalibrator(BaseEstimator):
     ) -> Iterator[Floats]:
         """An iterator over the answers to X after 0, 1, ..., n_patches_ patches, arrays in the shape of X.
 
-        A patch corrects the rows of one level set in one group; after 0 patches there is only the smooth map.
-        `stops` are the numbers of patches after which answers are wanted, each from 0 to n_patches_; None:
-        all of these. `X`, probabilities (n,) or (n, 2), and `groups` are those of `predict_proba`, as are the
-        errors, and there is a ValueError for a bad stop. Errors are raised when an array is asked for.
+        A patch corrects the rows of one level set in one group; after 0 patches there is only the smooth map,
+        with patch="value" rounded to the grid. `stops` are the numbers of patches after which answers are
+        wanted, each from 0 to n_patches_; None: all of these. `X`, probabilities (n,) or (n, 2), and `groups`
+        are those of `predict_proba`, as are the errors, and there is a ValueError for a bad stop. Errors are
+        raised when an array is asked for.
         """
         started, members = self._started(X, groups)
         for stop in range(self.n_patches_ + 1) if stops is None else stops:
