@@ -57,6 +57,13 @@ def check_choice(value: Any, choices: tuple[str, ...], name: str) -> None:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {shown(value)}")
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """True or False, Python's or numpy's; "no" and 0 are neither."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
 def as_whole(value: Any) -> Any:
     """A whole number that is a float as an int; anything else as it is."""
     return int(value) if isinstance(value, (float, np.floating)) and value.is_integer() else value

@@ -29,7 +29,7 @@ from onlinecal.engine.engine import Engine
 from onlinecal.engine.events import WORDS, Answer, Incoming, Rejected, decode_all, encode_lines
 from onlinecal.engine.ledger.schema import TOPICS, UndeliveredAnswers, partition_of
 from onlinecal.texts import shown
-from onlinecal.validation import check_count
+from onlinecal.validation import check_count, check_flag
 
 EMPTY = Rejected(None, "malformed", "the message has no value: send events as JSON in the values of messages")
 """The refusal of a message without a value."""
@@ -134,7 +134,7 @@ class TopicFeed:
             raise ValueError(f"cluster must be the id of a cluster, a text, or None, got {shown(cluster)}")
         self.engine, self.topic = engine, topic
         self._mark = None if cluster is None else cluster.encode()
-        known = self._known(numbers, grow)
+        known = self._known(numbers, check_flag(grow, "grow"))
         self._positions = {partition: known.get(partition, 0) for partition in numbers}
         if known.keys() != self._positions.keys():
             # from here on the ledger belongs to them

@@ -21,10 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from onlinecal.compiling import kernel_part
 from onlinecal.forecasters.binary.cells import ReportChoice
+from onlinecal.validation import check_flag
 
 NO_ROOM, DONE = -1, 0
 """What entry points answer. NO_ROOM means that the memory has no room for the round, and that nothing was
@@ -79,9 +78,7 @@ REPORT_WITH_HINTS: ReportChoice = "hint"
 
 def check_hints(hints: Any, report: Any) -> None:
     """Refuse what is neither True nor False, and a report that follows hints where there are none."""
-    if not isinstance(hints, (bool, np.bool_)):
-        raise ValueError(f"hints must be True or False, got {hints!r}")
-    if report == REPORT_WITH_HINTS and not hints:
+    if not check_flag(hints, "hints") and report == REPORT_WITH_HINTS:
         raise ValueError(f"report={report!r} needs hints: make the forecaster with hints=True")
 
 

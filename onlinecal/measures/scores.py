@@ -27,6 +27,7 @@ from onlinecal.measures.conventions import OURS, Binning, Chosen, chosen
 from onlinecal.measures.counts import Counts, check_weights, count_shares
 from onlinecal.measures.ranges import p_value_of_range
 from onlinecal.tables.columns import check_labelled_rows, check_outcome_rows, check_same_index
+from onlinecal.validation import check_flag
 
 
 def expected_calibration_error(
@@ -96,7 +97,7 @@ def _event_error(
     """The expected calibration error of one event in the bins that were chosen."""
     counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
     error = expected_error_of_counts(counts, by.n_bins, by.binning)
-    if not normalize:
+    if not check_flag(normalize, "normalize"):
         return error
     total = counts.total
     if by.binning.counts_the_binned and by.n_bins is not None:
@@ -192,7 +193,8 @@ def cumulative_calibration_error(
     counts, _, _ = count_shares(forecasts, outcomes, sample_weight)
     error = cumulative_error_of_counts(counts)
     p_value = p_value_of_range(counts, error)
-    return CumulativeCalibrationError(error / counts.total if normalize else error, p_value)
+    value = error / counts.total if check_flag(normalize, "normalize") else error
+    return CumulativeCalibrationError(value, p_value)
 
 
 def cumulative_error_of_counts(counts: Counts) -> float:
@@ -444,13 +446,13 @@ def top_label_calibration_error(
     table, classes = check_labelled_rows(probabilities, labels)
     top, confidence, right = _top(by.binning.rounded(table), classes)
     weights = check_weights(sample_weight, len(classes), probabilities, "probabilities")
-    each = by.convention.averages_classes
+    each, is_average = by.convention.averages_classes, check_flag(normalize, "normalize")
     errors = []
     for j in np.unique(top[weights > 0.0]):
         rows = top == j
         weight = None if sample_weight is None else weights[rows]
-        errors.append(_event_error(confidence[rows], right[rows], by, each and normalize, weight))
-    parts = len(errors) if each else float(weights.sum()) if normalize else 1
+        errors.append(_event_error(confidence[rows], right[rows], by, each and is_average, weight))
+    parts = len(errors) if each else float(weights.sum()) if is_average else 1
     return math.fsum(errors) / parts
 
 
@@ -652,7 +654,7 @@ def brier_decomposition(
     """
     counts, p, y = count_shares(forecasts, outcomes, sample_weight)
     weights = check_weights(sample_weight, len(p), forecasts)
-    scale = 1 / counts.total if normalize else 1.0
+    scale = 1 / counts.total if check_flag(normalize, "normalize") else 1.0
     isotonic, means, rounds = _isotonic(counts)
     base = counts.n_ones / counts.total
     return BrierDecomposition(

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from onlinecal.arrays import Floats, Ints
 from onlinecal.compiling import compiled, uncounted
 from onlinecal.measures.counts import Counts, check_counts, count_shares, prefix
+from onlinecal.validation import check_flag
 
 
 def smooth_calibration_error(
@@ -98,7 +99,7 @@ def smooth_calibration_error_from_counts(
 
 def _error(counts: Counts, normalize: bool) -> float:
     error = smooth_error_of_counts(counts)
-    return error / counts.total if normalize else error
+    return error / counts.total if check_flag(normalize, "normalize") else error
 
 
 def smooth_calibration_witness(

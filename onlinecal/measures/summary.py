@@ -56,7 +56,7 @@ from onlinecal.tables.columns import (
     check_vector,
 )
 from onlinecal.tables.frames import missing_in
-from onlinecal.validation import check_choice, check_count, check_positive, seed_sequence
+from onlinecal.validation import check_choice, check_count, check_flag, check_positive, seed_sequence
 
 MeasureName: TypeAlias = Literal[
     "brier", "log_loss", "miscalibration", "ece", "ece_bins", "cumulative", "two_bin", "smooth",
@@ -227,7 +227,7 @@ def chance_levels(
     own_scores = [None] * len(measures) if y is None else scored(y)
     levels = []
     for measure, drawn, score in zip(measures, np.array(scores).T, own_scores, strict=True):
-        is_average = measure not in DISTANCES if normalize is None else normalize
+        is_average = measure not in DISTANCES if normalize is None else check_flag(normalize, "normalize")
         scale = len(p) if is_average and not callable(measure) else 1
         mean = None if callable(measure) else history.exact_mean(measure)
         levels.append(_level(drawn / scale, None if score is None else score / scale, mean and mean / scale))

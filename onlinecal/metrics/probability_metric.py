@@ -29,7 +29,7 @@ from onlinecal.measures.scores import (
     expected_error_of_counts,
     two_bin_error_of_counts,
 )
-from onlinecal.validation import check_count, check_probability, known_outcome, share_of
+from onlinecal.validation import check_count, check_flag, check_probability, known_outcome, share_of
 
 PROBABILITY_TOLERANCE = 1e-9
 """A model's probability may lie this far outside [0, 1], since normalising leaves rounding errors."""
@@ -64,9 +64,7 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
     requires_labels = False
 
     def __init__(self, pos_val: Any = True, top_label: bool = False) -> None:
-        if not isinstance(top_label, bool):
-            raise ValueError(f"top_label must be False or True, got {top_label!r}")
-        if top_label and pos_val is not True:
+        if check_flag(top_label, "top_label") and pos_val is not True:
             raise ValueError(
                 f"pos_val and top_label exclude each other, got pos_val={pos_val!r} and True: leave out one"
             )
@@ -563,7 +561,7 @@ class CalibrationDistance(MonitoredMetric):
     ) -> None:
         check_effort(budget)
         super().__init__(n_bins, pos_val, top_label)
-        self.budget, self.normalize = budget, normalize
+        self.budget, self.normalize = budget, check_flag(normalize, "normalize")
 
     def _weight(self, w: float) -> float:
         times = super()._weight(w)

@@ -33,7 +33,7 @@ from onlinecal.tables.columns import (
 )
 from onlinecal.tables.frames import as_array
 from onlinecal.texts import shown
-from onlinecal.validation import check_count
+from onlinecal.validation import check_count, check_flag
 
 MOMENTS = 120
 """At most this many moments of a history are shown, evenly spread over its rounds."""
@@ -111,7 +111,7 @@ def running_biases(
     ax = style.axes_or_new(ax, (7.6, 3.8))
     limit = bias_limit(table)
     draw_biases(ax, table, limit)
-    if course:
+    if check_flag(course, "course"):
         draw_course(ax, table)
     draw_scale(ax.inset_axes((1.02, 0.0, 0.022, 1.0)), limit)
     style.describe(ax, "round t", "value v", "Biases so far: blue values were too high, orange ones too low")
@@ -294,7 +294,7 @@ def certificate_table(
     proven = _sums(certificates, "certificates")
     moments = style.moments_of(np.arange(1, len(proven) + 1) if rounds is None else rounds)
     check_same_length(proven, moments, "certificates and rounds")
-    per = moments if normalize else 1
+    per = moments if check_flag(normalize, "normalize") else 1
     columns = {"round": moments, "certificate": proven / per}
     if guarantees is not None:
         is_number = isinstance(guarantees, Real)

@@ -36,7 +36,7 @@ from onlinecal.recalibration.lp.recalibrator import DELTA, EPSILON, N_LEVELS, Lp
 from onlinecal.recalibration.lp.statistics import Estimation
 from onlinecal.remarks import LabelWarning, label_remarks, warn_of
 from onlinecal.steering.binary import N_BINS, bin_mean, bin_of, within
-from onlinecal.validation import check_choice, check_count, check_open_unit
+from onlinecal.validation import check_choice, check_count, check_flag, check_open_unit
 from onlinecal.wrappers.labels import Label, Labels, normalised, over, read_numbers, refuse_weight
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
@@ -480,6 +480,7 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         ValueError
             For losses of another shape, or with another number of classes than labels are known.
         """
+        check_flag(raw, "raw")
         if len(self._columns) < 2 or not self._recent:
             return np.empty(0)
         answers = [answer if raw else ours for answer, ours, _ in self._recent]

@@ -250,7 +250,7 @@ def test_the_top_label_is_the_event_that_the_most_probable_label_comes(kind):
             lambda: Brier(pos_val="a", top_label=True),
             "pos_val and top_label exclude each other, got pos_val='a' and True: leave out one",
         ),
-        (lambda: Brier(top_label=1), "top_label must be False or True, got 1"),
+        (lambda: Brier(top_label=1), "top_label must be True or False, got 1"),
         (lambda: TOP.update("a", 0.3), r"y_pred must be a dictionary of labels for top_label=True, got 0\.3"),
         (lambda: TOP.update("a", {"a": 0.3, "b": math.nan}), "y_pred must be a number"),
         (lambda: ECE(n_bins=0), "n_bins must be a whole number of at least 1, got 0"),

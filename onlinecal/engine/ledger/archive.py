@@ -51,7 +51,7 @@ from onlinecal.engine.ledger.schema import (
     write_rows,
     write_states,
 )
-from onlinecal.validation import check_count, check_number
+from onlinecal.validation import check_count, check_flag, check_number
 
 REASON = "archived"
 
@@ -214,6 +214,7 @@ def archive_ledger(
     if before is not None:
         allowed = "a finite number of seconds, as the times of events are"
         before = check_number(before, "before", -math.inf, math.inf, "()", allowed)
+    check_flag(shrink, "shrink")
     source, target = path_of(path, "path"), path_of(into, "into")
     check_target(target, source, force=True)
     with closing(Ledger(source, read_only=True)) as ledger:

@@ -33,6 +33,7 @@ from onlinecal.engine.watch.key_watch import Scores, Summary, likeliest
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.engine.watch.totals import Totals
 from onlinecal.html import MOST_ROWS_SHOWN, Shown, Table
+from onlinecal.validation import check_flag
 
 if TYPE_CHECKING:
     import polars as pl
@@ -257,7 +258,7 @@ def export_ledger(
 
     source, target = path_of(path, "path"), path_of(into, "into")
     rows, done, parts = 0, 0, list[Path]()
-    check_target(target, source, force)
+    check_target(target, source, check_flag(force, "force"))
     try:
         with closing(Ledger(source, read_only=True)) as ledger, new_file(target, force) as file:
             state = _Moment(ledger)

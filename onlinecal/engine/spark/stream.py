@@ -43,6 +43,7 @@ from onlinecal.engine.spark.session import (
     need_pyspark,
 )
 from onlinecal.engine.turns import KeyTurns
+from onlinecal.validation import check_flag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -174,7 +175,7 @@ def calibrated_stream(
         )
     settings = config or EngineConfig()
     KeyTurns(settings, remember)
-    if check:
+    if check_flag(check, "check"):
         check_workers(session)
     from pyspark.sql import functions as F
 

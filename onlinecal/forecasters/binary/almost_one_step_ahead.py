@@ -24,7 +24,7 @@ from onlinecal.forecasters.binary.choice import Grid, Rule
 from onlinecal.forecasters.binary.grid import GridForecaster
 from onlinecal.forecasters.rules import Rules, check_expected
 from onlinecal.forecasters.tokens import Announcing, BinaryForecast
-from onlinecal.validation import check_probability, share_of
+from onlinecal.validation import check_flag, check_probability, share_of
 
 
 class AlmostOneStepAhead(Announcing, GridForecaster):
@@ -156,7 +156,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         averages. It is 0.0 before the first round. Raises ValueError unless 0 < width <= 1. docs/theory.md,
         Theorem 4c.
         """
-        certificate = self.certificate / (max(self.n_rounds, 1) if normalize else 1)
+        certificate = self.certificate / (max(self.n_rounds, 1) if check_flag(normalize, "normalize") else 1)
         return decision_bound(certificate, width)
 
     @property
@@ -272,6 +272,7 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
             If outcomes or hints are no numbers in [0, 1], are empty or differ in length, or hints are given
             without hints=True. Nothing is played then.
         """
+        check_flag(return_look_ahead, "return_look_ahead")
         forecasts, charged = self._replay(outcomes, hints, return_look_ahead)
         return (forecasts, charged) if return_look_ahead else forecasts
 

@@ -36,7 +36,7 @@ from onlinecal.forecasters.simplex.run import SimplexRun, replayed
 from onlinecal.forecasters.tokens import Announcing, OpenForecasts, SimplexForecast
 from onlinecal.remarks import GuaranteeWarning, vacuous_remarks, warn_of
 from onlinecal.tables.frames import as_array
-from onlinecal.validation import check_choice, check_count, check_order
+from onlinecal.validation import check_choice, check_count, check_flag, check_order
 
 SimplexReport = Literal["barycentre", "hint"]
 SIMPLEX_REPORTS: tuple[SimplexReport, ...] = get_args(SimplexReport)
@@ -312,6 +312,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
             For empty or bad outcomes, for bad hints or such without hints=True, and for more classes or
             rounds than integers of 64 bits bear. Nothing is changed then.
         """
+        check_flag(return_look_ahead, "return_look_ahead")
         # played on a copy: a late row may be one that the integers do not bear
         run = self._run.copied()
         played = outcomes_of(outcomes, run.numbers, run.fixed)
@@ -417,7 +418,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         it falls as p rises, to infinity. With normalize=True it is divided by the number of rounds. It is 0.0
         before the first. Raises ValueError unless p is at least 1 (infinity included).
         """
-        p = check_order(p)
+        p, rounds = check_order(p), self.n_rounds if check_flag(normalize, "normalize") else 1
         if not self.n_rounds:
             return 0.0
         biases = np.abs(self.look_ahead.biases)
@@ -426,7 +427,7 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         norm = largest = float(biases.max())
         if largest > 0.0 and not np.isinf(p):
             norm *= float(((biases / largest) ** p).sum()) ** (1.0 / p)
-        return (moved + norm) / (self.n_rounds if normalize else 1)
+        return (moved + norm) / rounds
 
     @property
     def look_ahead(self) -> SimplexLookAhead:

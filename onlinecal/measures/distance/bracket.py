@@ -39,7 +39,7 @@ from onlinecal.measures.distance.levels import conditional_means, group_means
 from onlinecal.measures.distance.narrowing import bracket, check_effort, nodes_allowed
 from onlinecal.measures.distance.pooling import pooling
 from onlinecal.measures.smooth import smooth_error_of_counts
-from onlinecal.validation import check_count, check_probability, share_of
+from onlinecal.validation import check_count, check_flag, check_probability, share_of
 
 GroupNumbers = NDArray[np.intp]
 """A number for each round, the same within a level set."""
@@ -207,5 +207,5 @@ class CalibrationMonitor(Tallies):
         return self._widened(error, error, 2.0 * self.moved, normalize)
 
     def _widened(self, lower: float, upper: float, by: float, normalize: bool) -> Interval:
-        scale = self.n_rounds if normalize else 1
+        scale = self.n_rounds if check_flag(normalize, "normalize") else 1
         return Interval(max(0.0, lower - by) / scale, (upper + by) / scale)

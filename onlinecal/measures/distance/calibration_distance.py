@@ -25,7 +25,7 @@ from onlinecal.measures.distance.fractional.relaxation import deduction
 from onlinecal.measures.distance.levels import Levels, conditional_means, deal
 from onlinecal.measures.distance.narrowing import bracket, check_effort
 from onlinecal.tables.columns import check_probabilities, check_same_length
-from onlinecal.validation import check_choice
+from onlinecal.validation import check_choice, check_flag
 
 DistanceMethod = Literal["auto", "exact", "bracket"]
 RowNumbers = NDArray[np.intp]
@@ -220,7 +220,7 @@ def _of_shares(
 
 
 def _answer(lower: float, upper: float, is_exact: bool, witness: Floats, normalize: bool) -> DistanceBracket:
-    scale = len(witness) if normalize else 1
+    scale = len(witness) if check_flag(normalize, "normalize") else 1
     return DistanceBracket(lower / scale, upper / scale, upper / scale if is_exact else None, witness)
 
 

@@ -38,6 +38,7 @@ from onlinecal.measures.distance.classes.groupings import MOST_MERGED, class_fre
 from onlinecal.measures.distance.classes.search import PriceFunction, searched, start_at, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax
 from onlinecal.tables.columns import check_outcome_rows, check_probability_rows
+from onlinecal.validation import check_flag
 
 MOST_SUBSETS = 6
 """Up to so many classes, every set of classes is looked at as one event."""
@@ -197,7 +198,7 @@ def multiclass_calibration_distance(
     else:
         lower, witness, is_exact = _of_several(p, y, ahead, budget, method, tell)
     tell(1.0)
-    scale = len(p) if normalize else 1
+    scale = len(p) if check_flag(normalize, "normalize") else 1
     upper = _distance(p, witness) / scale
     lower = upper if is_exact else min(lower / scale, upper)
     return MulticlassDistance(lower, upper, witness, upper if is_exact else None)

@@ -56,7 +56,7 @@ from onlinecal.recalibration.starting import (
 )
 from onlinecal.tables.columns import check_probability_rows
 from onlinecal.tables.keeping import keep, kept
-from onlinecal.validation import check_choice, check_count, check_positive
+from onlinecal.validation import check_choice, check_count, check_flag, check_positive
 
 StepSize = Literal["shrunk", "full"]
 STEP_SIZES: tuple[StepSize, ...] = get_args(StepSize)
@@ -393,8 +393,8 @@ class DecisionRecalibrator(StartedRecalibrator):
         check_positive(self.epsilon, "epsilon")
         check_choice(self.partition, PARTITIONS, "partition")
         check_choice(self.step, STEP_SIZES, "step")
-        if not isinstance(self.floor, (bool, np.bool_)):
-            raise ValueError(f"floor must be True or False, got {self.floor!r}")
+        check_flag(self.floor, "floor")
+        check_flag(self.warm_start, "warm_start")
         if self.max_rounds is not None:
             self.max_rounds = check_count(self.max_rounds, "max_rounds")
 

@@ -59,7 +59,7 @@ from onlinecal.recalibration.probability_recalibrator import (
 from onlinecal.remarks import outcome_remarks, warn_of
 from onlinecal.tables.columns import check_same_index
 from onlinecal.tables.frames import names_of
-from onlinecal.validation import check_choice, check_count, check_number, check_share
+from onlinecal.validation import check_choice, check_count, check_flag, check_number, check_share
 
 Target = Literal["multicalibration", "means"]
 TARGETS: tuple[Target, ...] = get_args(Target)
@@ -79,6 +79,7 @@ def plan_of(model: GroupRecalibrator, n_rows: float) -> PatchPlan:
     check_choice(model.patch, tuple(PATCH_KINDS), "patch")
     check_choice(model.target, TARGETS, "target")
     check_choice(model.start, EVENT_STARTS, "start")
+    check_flag(model.floor, "floor")
     check_number(model.validation_fraction, "validation_fraction", 0.0, 1.0, "[)", "a number in [0, 1)")
     folds = _folds(model, n_rows)
     by_logs = model.patch == "log-odds"

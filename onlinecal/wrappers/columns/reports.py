@@ -21,6 +21,7 @@ from onlinecal.html import Shown, Table, aligned
 from onlinecal.measures.scores import class_brier, log_costs, log_loss
 from onlinecal.remarks import constant_remarks, input_remarks, silence_remarks
 from onlinecal.texts import counted
+from onlinecal.validation import check_flag
 from onlinecal.wrappers.columns.reading import Classes
 from onlinecal.wrappers.columns.rows import Rows
 
@@ -54,7 +55,8 @@ class ProvenReport(Shown):
                 f"decision_certificate needs a column of probabilities, got a table, whose certificate is "
                 f"{self.norm}: recalibrate the column of the class that decisions are about"
             )
-        return decision_bound(self.certificate / (max(self.n_rounds, 1) if normalize else 1), width)
+        scale = max(self.n_rounds, 1) if check_flag(normalize, "normalize") else 1
+        return decision_bound(self.certificate / scale, width)
 
     def __str__(self) -> str:
         _, header, rows, notes = self._table()

@@ -25,7 +25,7 @@ from onlinecal.measures.distance.fractional.relaxation import (
 from onlinecal.measures.distance.levels import conditional_means, distance_to
 from onlinecal.measures.distance.one_way import one_way_levels
 from onlinecal.measures.distance.pooling import pooled_levels
-from onlinecal.validation import check_count
+from onlinecal.validation import check_count, check_flag
 
 CUT_TOLERANCE = 1e-8
 """More nodes would raise the lower end by no more than this a round, and would cost another solution."""
@@ -147,7 +147,7 @@ def lower_calibration_distance_from_counts(
 
 def _lower_distance(counts: Counts, normalize: bool, n_nodes: int) -> LowerCalibrationDistance:
     n_nodes = check_count(n_nodes, "n_nodes", least=2)
-    scale = counts.n_rounds if normalize else 1
+    scale = counts.n_rounds if check_flag(normalize, "normalize") else 1
     if counts.are_whole and (found := one_way_levels(counts)) and len(found[0].values) <= n_nodes:
         # the one-way bound holds for parts of rounds, too
         levels, upper = found
