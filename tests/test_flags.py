@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from river import linear_model
 
 import onlinecal
 from onlinecal import engine, measures, metrics, plots, recalibration

@@ -89,6 +89,8 @@ FUNCTIONS = m.functional_multicalibration_error
         ),
         (m.calibration_distance, ONE, {"method": "guess"}, "method.*'guess'"),
         (m.calibration_distance, ONE, {"budget": 0}, "budget.*0"),
+        # its search for classes has no end
+        (DISTANCE, (FOUR, [0, 1, 2, 0]), {"budget": np.inf}, "budget must be a finite number, got inf"),
         (m.calibration_distance, ONE, {"rtol": -1.0}, "rtol.*-1.0"),
         (m.calibration_distance, ONE, {"look_ahead": [2.0]}, "look_ahead.*2.0 at row 0"),
         (m.calibration_distance, ONE, {"look_ahead": [0.5, 0.5]}, "forecasts and look_ahead"),

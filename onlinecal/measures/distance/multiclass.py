@@ -38,7 +38,7 @@ from onlinecal.measures.distance.classes.groupings import MOST_MERGED, class_fre
 from onlinecal.measures.distance.classes.search import PriceFunction, searched, start_at, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax
 from onlinecal.tables.columns import check_outcome_rows, check_probability_rows
-from onlinecal.validation import check_flag
+from onlinecal.validation import check_finite, check_flag
 
 MOST_SUBSETS = 6
 """Up to so many classes, every set of classes is looked at as one event."""
@@ -142,11 +142,11 @@ def multiclass_calibration_distance(
         online forecaster computes. A q that is the same for rounds with equal look_ahead is tried, too. None:
         no guess.
     budget
-        Work, a number above 0, counted in steps, so that answers are the same on every machine. With a budget
-        of 1 and five thousand rounds it takes a minute or two, if all is needed. Fewer rounds get less work
-        in proportion; more rounds get more, with their power 0.6, up to a hundred thousand. With four classes
-        the default takes two or three minutes for a hundred thousand rounds, and .02 a tenth of that, for a
-        bracket that is wider.
+        Work, a finite number above 0, counted in steps, so that answers are the same on every machine. With a
+        budget of 1 and five thousand rounds it takes a minute or two, if all is needed. Fewer rounds get less
+        work in proportion; more rounds get more, with their power 0.6, up to a hundred thousand. With four
+        classes the default takes two or three minutes for a hundred thousand rounds, and .02 a tenth of that,
+        for a bracket that is wider.
     method
         "exact": an integer program over the values that a level set can have, exact up to the solver's
         tolerance of 1e-6. Up to about twenty rounds it takes seconds at most, and time grows exponentially.
@@ -180,7 +180,7 @@ def multiclass_calibration_distance(
     ahead = None if look_ahead is None else check_probability_rows(look_ahead, "look_ahead")
     if ahead is not None and ahead.shape != p.shape:
         raise ValueError(f"look_ahead must have the shape {p.shape} of probabilities, got {ahead.shape}")
-    check_options(method, budget, 0.0)
+    check_options(method, check_finite(budget, "budget"), 0.0)
     what = f"bracket of the distance of {len(p):,} rounds of {p.shape[1]} classes"
     advice = f"budget={budget / 10:.2g} in place of {budget:.2g} would be a tenth of the work"
     tell = progress_on_stderr(what, advice) if progress is None else progress
