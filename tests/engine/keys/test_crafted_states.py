@@ -150,3 +150,12 @@ def test_a_turn_on_a_state_that_cannot_be_leaves_nothing_behind():
         with pytest.raises(ValueError, match="the state of key 'k'"):
             step("k", bad, [Outcome("b", 1)])
         assert step("k", data, [Outcome("b", 1)])[1] == [Settled("b")]
+
+
+def test_a_key_with_more_lanes_than_it_may_have_is_refused():
+    two, one = (KeyTurns(EngineConfig(KeyConfig(horizon=50, lanes=lanes)), 10) for lanes in (2, 1))
+    data, other = (step("k", None, [Query("a", "k"), Query("b", "k")])[0] for step in (two, one))
+    # as if it were of the other's configuration
+    kept = [decode(other[1:])[0], *decode(data[1:])[1:]]
+    with pytest.raises(ValueError, match="its lanes cannot be"):
+        one("k", data[:1] + encode(kept), [])

@@ -11,7 +11,7 @@ import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, LedgerError, read_report
 from onlinecal.engine.spark.rows import NEEDED_COLUMNS, KeyRows, check_events, packed, packs
-from onlinecal.engine.spark.tables import MEASURES, check_table, measures_of_counts
+from onlinecal.engine.spark.tables import MEASURES, _on_frames, check_table, measures_of_counts
 from onlinecal.measures import (
     calibration_distance,
     expected_calibration_error,
@@ -279,3 +279,11 @@ def test_missing_java_or_pyspark_is_said_before_spark_starts(monkeypatch, tmp_pa
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"pyspark is missing: .*, pip install '.\[spark\]'"):
         session.local_session()
+
+
+def test_frames_become_series_of_numbers_or_of_lists():
+    frame = pytest.importorskip("pandas").DataFrame({"a": [1.0, 2.0]})
+    numbers = _on_frames(lambda frame: frame["a"].to_numpy() / 4)
+    assert numbers(frame).tolist() == [0.25, 0.5]
+    rows = _on_frames(lambda frame: np.stack([frame["a"], 1 - frame["a"]], axis=1))
+    assert list(map(list, rows(frame))) == [[1.0, 0.0], [2.0, -1.0]]

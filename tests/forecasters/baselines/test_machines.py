@@ -1,5 +1,7 @@
 """The baselines as machines: interpreter and compiled code, rounds and replays, copies, river, refusals."""
 
+from inspect import signature
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -48,6 +50,11 @@ def test_equal_seeds_give_equal_bytes_and_draws_are_nobody_elses(kind):
     assert len({first, other, pair}) == 3
     drawn = kind(seed=3)._draws(1000)
     assert abs(np.corrcoef(drawn, np.random.default_rng(3).random(1000))[0, 1]) < 0.1
+
+
+def test_what_draws_has_a_seed_and_nothing_else_has():
+    for kind in [*BASELINES, baselines.UCalibratedForecaster]:
+        assert kind.randomised == ("seed" in signature(kind).parameters)
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,19 @@ def test_two_classes_are_twice_the_binary_distance():
     assert (found.lower, found.upper) == pytest.approx((2 * half.lower, 2 * half.upper), rel=1e-9)
 
 
+def test_events_of_two_classes_raise_the_lower_end():
+    # each of the first two classes comes as often as it is forecast; either of both always comes in 2 of 5
+    counts = {(3, 3): (2, 2, 3, 3), (1, 1): (2, 2, 3, 3), (3, 1): (4, 0, 3, 3), (1, 3): (0, 4, 3, 3)}
+    rows = [
+        ([a, b, (10 - a - b) / 2, (10 - a - b) / 2], label)
+        for (a, b), came in counts.items()
+        for label in np.repeat(range(4), came)
+    ]
+    p, y = (np.array(column) for column in zip(*rows, strict=True))
+    found = multiclass_calibration_distance(p / 10, y, method="bracket")
+    assert 3.0 - 1e-9 < found.lower < found.upper
+
+
 def test_a_look_ahead_is_a_witness_that_little_work_does_not_find():
     rng = np.random.default_rng(4)
     p, y = rng.dirichlet(np.ones(3), 80), rng.integers(0, 3, 80)
