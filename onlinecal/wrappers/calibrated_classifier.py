@@ -210,7 +210,9 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far for the features x, by label; they sum to 1.
 
-        Empty while neither the model nor the stream has named a label; a label that is known alone has 1.
+        A label that is known alone has 1. Before the first label has come, and without `classes`, the labels
+        are those that the model names, with "binary" (as with "auto") only False and True, or 0 and 1;
+        without any the dict is empty.
 
         Asking opens a round, which the label of equal features settles in `learn_one`. Asking about the very
         same object again, with nothing else asked in between, answers for the same round anew: the last
@@ -244,14 +246,13 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         "binary" has {positive label: probability}, "top-label" {most probable label: probability}, and
         "classwise" and "simplex" have every label with its probability. For "tree" each key is a pair of
         tuples, the labels of two halves, and its value the probability of the second half, given that the
-        label is in one of both. While only one label is known it is {label: 1.0}; before, it is empty.
+        label is in one of both. Of an answer with one label alone it is {label: 1.0}, of an empty one {}.
 
         They are those of the answer that was given last, if that was for this very object x and waits for its
-        label. Else `predict_proba_one(x)` is called first, which opens a round, and whose errors are raised.
+        label; for an answer of `forecast` give its token in place of x. Else `predict_proba_one(x)` is called
+        first, which opens a round, and whose errors are raised. Raises ValueError for any other token.
         """
-        # to ask again would be another forecast than the one that was given
-        if x is not self._features:
-            self.predict_proba_one(x)
+        self._ask_unless_open(x)
         return self._plan.here.forecasts()
 
     def _read(self, y: Any) -> Label:

@@ -428,7 +428,8 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     def predict_proba_one(self, x: Any, **kwargs: Any) -> dict[Label, float]:
         """Calibrated probabilities of the labels known so far for the features x, by label; they sum to 1.
 
-        Empty while neither the model nor the stream has named a label; a label that is known alone has 1.
+        A label that is known alone has 1. Before the first label has come, and without `classes`, the dict is
+        empty, unless the model names False and True, or 0 and 1, and nothing else.
 
         Asking opens a round, which the label of equal features settles in `learn_one`. Asking about the very
         same object again, with nothing else asked in between, answers for the same round anew: the last
@@ -453,14 +454,13 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         """What the certificates speak of in the answer for x: {positive label: its probability}.
 
         The positive label is the second of `classes`; else True, or 1, or the greater of two numbers, or the
-        first label that came. While only one label is known it is that one; before, the dict is empty.
+        first label that came. Of an answer with one label alone it is that one, of an empty answer none.
 
-        It is of the answer that was given last, if that was for this very object x and waits for its label.
-        Else `predict_proba_one(x)` is called first, which opens a round, and whose errors are raised.
+        It is of the answer that was given last, if that was for this very object x and waits for its label;
+        for an answer of `forecast` give its token in place of x. Else `predict_proba_one(x)` is called first,
+        which opens a round, and whose errors are raised. Raises ValueError for any other token.
         """
-        # to ask again would be another forecast than the one that was given
-        if x is not self._features:
-            self.predict_proba_one(x)
+        self._ask_unless_open(x)
         return {} if self._here is None else {self._here.event: self._here.probability}
 
     def _read(self, y: Any) -> Label:

@@ -184,7 +184,11 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
 
     @property
     def n_open(self) -> int:
-        """How many forecasts wait for their label, or target, the one that was asked for last included."""
+        """How many rounds are open, that is not settled yet, the one that was asked about last included.
+
+        With `expire_as` (of CalibratedClassifier) those count, too, whose label has come but whose time is
+        not over; and so do questions that got an empty answer. Forecasts that were given up do not count.
+        """
         return len(self._waiting) + (self._features is not NOTHING)
 
     def _learn(self, asked: Any, x: Any, y: Any, kwargs: dict[str, Any]) -> None:
@@ -282,6 +286,19 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         forecast = None if self._is_empty else self._take()
         self._features, self._is_empty = NOTHING, False
         return forecast
+
+    def _ask_unless_open(self, x: Any) -> None:
+        """Ask about features, unless the open round is for this very object; ValueError for another token."""
+        # to ask again would be another forecast than the one that was given
+        is_token = isinstance(x, WrappedForecast)
+        if x is self._features or (is_token and x == self._features):
+            return
+        if is_token:
+            raise ValueError(
+                "x must be features, or the token of the forecast that was made last and has no label yet, "
+                f"got the token with serial={x.serial}: ask right after forecast"
+            )
+        getattr(self, self._asks)(x)
 
     def _open(self, x: Any) -> None:
         """Begin a round of these features, unless it is the open one."""

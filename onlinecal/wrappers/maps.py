@@ -74,9 +74,10 @@ class MappedClassifier(ClassifierWrapper):
 
         Of two labels the map changes the probability of the positive one (True, or 1, or the greater of two
         numbers, or the label that came first); of more it changes that of each label, and all are divided by
-        their sum. A label that is known alone has 1; the dict is empty while neither the model nor the stream
-        has named a label. Nothing is learnt, and no round is opened. Keywords go to the wrapped model. Raises
-        ValueError if the model answers with something else than numbers by label.
+        their sum. A label that is known alone has 1. Before the first label was learnt the dict is empty,
+        unless the model names False and True, or 0 and 1, and nothing else. Nothing is learnt, and no round
+        is opened. Keywords go to the wrapped model. Raises ValueError if the model answers with something
+        else than numbers by label.
         """
         answer = read_numbers(self.classifier.predict_proba_one(x, **kwargs))
         known = self._labels.known
@@ -342,6 +343,8 @@ Memory = Literal["window", "reservoir"]
 ALL_OF_IT: dict[str, Any] = {"start": "temperature", "share": 1.0, "keep": 0.0, "limit": np.inf}
 """Of each fit: rounds are added to those of the fit before, so no rows were held out from them."""
 MEMORIES: tuple[Memory, ...] = get_args(Memory)
+FEWEST_FITTED = 10
+"""Two for each of the folds that a DecisionRecalibrator holds out by default: it takes no fewer rows."""
 
 
 class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
@@ -428,10 +431,11 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         n_recent: int = 500,
         seed: int = 0,
     ) -> None:
-        super().__init__(classifier, check_count(first_fit, "first_fit", least=10))
+        super().__init__(classifier, check_count(first_fit, "first_fit", least=FEWEST_FITTED))
         check_choice(memory, MEMORIES, "memory")
         n_actions, n_recent = check_count(n_actions, "n_actions"), check_count(n_recent, "n_recent")
-        capacity, seed = check_count(capacity, "capacity", least=10), check_count(seed, "seed", least=0)
+        capacity = check_count(capacity, "capacity", least=FEWEST_FITTED)
+        seed = check_count(seed, "seed", least=0)
         declared = () if classes is None else check_labels(classes, "classes")
         self.n_actions, self.losses, self.classes, self.seed = n_actions, losses, classes, seed
         self.memory, self.capacity, self.n_recent = memory, capacity, n_recent
@@ -500,13 +504,20 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
     def recalibrate(self) -> None:
         """Fit the recalibrator now, on the answers and labels that are kept; `n_fits` grows by 1.
 
-        It keeps the corrections of the fit before and adds to them, unless a new label has come since.
-        Nothing happens while fewer than two labels are known, or before a label was learnt. A LabelWarning
-        tells if a label never came among those kept. Raises ValueError, and keeps the last fit, if `losses`
-        are for another number of classes than labels are known.
+        Nothing happens while fewer than two labels are known, from `classes`, answers or outcomes, or before
+        a label was learnt. It keeps the corrections of the fit before and adds to them, unless more labels
+        are known than then. A LabelWarning tells if a label never came among those kept, or if the answers
+        agree with the labels less than by chance; a SampleSizeWarning, if the answers are too few different
+        ones to hold any out. Raises ValueError, and keeps the last fit, if fewer than 10 labels were learnt,
+        or `losses` are for another number of classes than labels are known.
         """
         if len(self._columns) < 2 or not self._kept:
             return
+        if len(self._kept) < FEWEST_FITTED:
+            raise ValueError(
+                f"at least {FEWEST_FITTED} labels must have been learnt before recalibrate, got "
+                f"{len(self._kept)}: learn more, or leave the first fit to first_fit={self.first_fit}"
+            )
         recalibrator = self.recalibrator
         if recalibrator is None:
             recalibrator = DecisionRecalibrator(
@@ -684,7 +695,7 @@ class LpCalibratedClassifier(Refitted[LpRecalibrator]):
         answer = self._named(read_numbers(self.classifier.predict_proba_one(x, **kwargs)))
         self._meet(answer)
         if not self._columns:
-            return answer
+            return normalised({label: mass_of(answer, label) for label in answer})
         vector = self._online.answer(self._vector(answer))
         return self._of_labels(dict(zip(self._columns, vector.tolist(), strict=True)))
 

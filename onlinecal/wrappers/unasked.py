@@ -40,7 +40,11 @@ class UnaskedLabels:
     @property
     @abstractmethod
     def n_open(self) -> int:
-        """How many forecasts wait for their label, or target, the one that was asked for last included."""
+        """How many rounds are open, that is not settled yet, the one that was asked about last included.
+
+        With `expire_as` (of CalibratedClassifier) those count, too, whose label has come but whose time is
+        not over; and so do questions that got an empty answer. Forecasts that were given up do not count.
+        """
 
     def _note_batch(self) -> None:
         """Let a batch count as one label when it is asked whether the next label is missed, too."""

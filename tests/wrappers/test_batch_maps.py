@@ -77,6 +77,24 @@ def test_it_can_be_fitted_at_any_time():
     assert model.n_fits == 2
 
 
+@pytest.mark.filterwarnings("error")
+def test_fewer_than_ten_labels_are_refused_in_words_of_the_wrapper():
+    model = DecisionCalibratedClassifier(Told())
+    learn(model, rounds_of(9))
+    with pytest.raises(
+        ValueError, match="at least 10 labels must have been learnt before recalibrate, got 9"
+    ):
+        model.recalibrate()
+    assert (model.n_fits, model.recalibrator) == (0, None)
+
+
+def test_booleans_named_before_any_label_sum_to_1_as_other_names_do():
+    model = LpCalibratedClassifier(Told())
+    for answer, wanted in (({True: 0.3}, {True: 1.0}), ({False: 0.5, True: 1.5}, {False: 0.25, True: 0.75})):
+        assert model.predict_proba_one(answer) == wanted
+    assert LpCalibratedClassifier(Told()).predict_proba_one({"a": 0.3}) == {"a": 1.0}
+
+
 @pytest.mark.usefixtures("few_corrections")
 @pytest.mark.parametrize("n_before", [0, 50])
 def test_losses_for_other_classes_are_refused_and_the_last_fit_stays(n_before):

@@ -23,7 +23,8 @@ from onlinecal import (
     PlattScaling,
 )
 from onlinecal.remarks import LabelWarning
-from tests.wrappers.scripted import Scripted
+from onlinecal.wrappers.strategies.choice import STRATEGIES
+from tests.wrappers.scripted import Scripted, Told
 
 WRAPPERS = {
     "calibrated": CalibratedClassifier,
@@ -260,6 +261,17 @@ def test_a_model_that_names_none_of_the_labels_is_remarked_on():
         model.learn_one({"p": 0.5, "t": 1}, "yes")
     # and is taken to say nothing
     assert model.predict_proba_one({"p": 0.9}) == model.predict_proba_one({"p": 0.1})
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_before_any_label_binary_answers_take_up_false_and_true_alone(strategy):
+    is_binary = strategy in ("auto", "binary")
+    for answer, names in (({"a": 0.3}, {"a"}), ({"a": 0.3, "b": 0.7}, {"a", "b"}), ({}, set())):
+        model = CalibratedClassifier(Told(), strategy=strategy)
+        assert set(model.predict_proba_one(answer)) == (set() if is_binary else names)
+        assert model.n_open == 1
+    said = CalibratedClassifier(Told(), strategy=strategy).predict_proba_one({True: 0.3})
+    assert set(said) == ({False, True} if is_binary else {True})
 
 
 def test_declared_labels_are_the_only_ones():

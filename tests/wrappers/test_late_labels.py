@@ -52,6 +52,21 @@ def test_a_token_that_was_given_up_brings_a_label_without_its_forecast():
 
 
 @by_each
+def test_what_is_certified_of_a_token_is_of_its_own_round_and_opens_none(build):
+    model = build(Said())
+    first = model.forecast({"p": 0.3, "a": 1})
+    for token in (first, pickle.loads(pickle.dumps(first))):
+        assert model.certified_proba_one(token) == {True: first.answer[True]}
+    assert model.n_open == 1
+    second = model.forecast({"p": 0.3, "a": 1})
+    model.observe(second, True)
+    for token in (first, second):
+        with pytest.raises(ValueError, match=f"x must be features, .* serial={token.serial}: ask"):
+            model.certified_proba_one(token)
+    assert counts(model) == (1, 0, 1)
+
+
+@by_each
 def test_labels_whose_forecasts_were_given_up_settle_nothing(build, recwarn):
     # the truth turns round while the labels are out: a fresh forecast would be another than the one given
     count, lag, most, rng = 1500, 500, 150, np.random.default_rng(0)
