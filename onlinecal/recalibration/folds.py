@@ -176,17 +176,15 @@ def _dealt(
     if not parted.all():
         fold = numbering(sets, first_rows(sets))[sets]
     if not parted.any():
-        blocks = np.where(single, np.minimum(weights, 1.0), weights)
-        return Dealt(rows, weights, fold, blocks, n_sets, int(sets.max()) + 1)
+        return Dealt(rows, weights, fold, weights, n_sets, int(sets.max()) + 1)
     parts = divided(weights[parted], shares, np.random.default_rng(seed))
     again, into = np.nonzero(parts)
     part_weights, whole = parts[again, into], rows[~parted]
-    blocks = np.where(single, np.minimum(weights, 1.0), weights)[whole]
     return Dealt(
         np.concatenate([whole, rows[parted][again]]),
         np.concatenate([weights[whole], part_weights]),
         np.concatenate([fold[whole], into]),
-        np.concatenate([blocks, np.minimum(part_weights, 1.0)]),
+        np.concatenate([weights[whole], np.minimum(part_weights, 1.0)]),
         n_sets,
         len(np.unique(sets[whole])) + float(weights[parted].sum()),
     )

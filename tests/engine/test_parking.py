@@ -65,6 +65,17 @@ def others(count, name="other"):
     return [Query(f"{name} {i}", "k") for i in range(count)]
 
 
+def test_an_outcome_that_has_waited_too_long_for_its_query_is_parked_anew(tmp_path):
+    early, query = Outcome("early", 1), Query("early", "k")
+    with Engine(tmp_path / "together", THREE) as together, Engine(tmp_path / "alone", THREE) as alone:
+        events = [early, *others(4), early]
+        assert together.handle(events) == [answer for event in events for answer in alone.handle([event])]
+        assert waiting(together) == waiting(alone) == ["early"]
+        assert together.overview().parking.dropped["waited"] == 1
+        assert together.handle([query]) == alone.handle([query])
+        assert waiting(together) == waiting(alone) == []
+
+
 def fed(path, lines, seed, config, restarts=0.0):
     """The answers to lines in batches of random sizes; the engine is closed or cut off now and then."""
     rng, answers = random.Random(seed), []

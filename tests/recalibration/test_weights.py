@@ -251,6 +251,13 @@ def test_folds_hold_equal_rows_whole_and_the_rows_of_few_forecasts_one_by_one():
     folds = [np.unique(dealt.fold[sets[dealt.rows] == one]) for one in range(101)]
     assert [len(one) for one in folds] == [1] * 100 + [5]
     assert (dealt.n_sets, dealt.n_dealt) == (101, 300)
+    # one observation has the weight of a set that is whole, and at most 1 if its row is divided
+    heavy = np.where(sets < 100, 3.0, 2.5)
+    dealt = deal(sets, labels, heavy, 5, lambda _, first: np.arange(len(first)) % 5, 0)
+    assert (
+        dealt.blocks.tolist()
+        == np.where(sets[dealt.rows] < 100, 3.0, np.minimum(dealt.weights, 1.0)).tolist()
+    )
     # copies of one observation have one label, and then a set is dealt whole whatever its weight
     assert not single_rows(sets[:300], np.repeat(labels[:100], 3), 50 * weights[:300], 5).any()
     # where all rows are there fifty times, that many are one

@@ -12,7 +12,7 @@ from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling, calibratio
 from onlinecal.steering.binary import FORECAST
 from tests.estimators import learn
 from tests.properties import examples
-from tests.wrappers.scripted import Said, Scripted, coins, distance, events, played
+from tests.wrappers.scripted import Said, Scripted, Told, coins, distance, events, played
 
 STRATEGIES = ["auto", "simplex", "top-label", "classwise", "tree"]
 KINDS = {
@@ -101,6 +101,19 @@ def test_classwise_answers_are_the_nearest_distribution_and_are_what_is_certifie
         assert model.certified_proba_one(x) == answer
         model.learn_one(x, y)
     assert any(abs(gap) > 0.01 for gap in gaps)
+
+
+def test_the_certificate_of_all_labels_is_the_sum_of_those_of_each_also_of_rounds_before_classwise():
+    model, rng = CalibratedClassifier(Told()), np.random.default_rng(1)
+    # at first one label is certain, then another surprises, then they are two
+    for names in ("a", "b", "ab", "abc"):
+        for label in rng.choice(list(names), 10).tolist():
+            x = dict(zip(names, rng.dirichlet(np.ones(len(names))).tolist(), strict=True))
+            model.predict_proba_one(x)
+            model.learn_one(x, label)
+        assert model.certificate > 0.0 or names == "a"
+    assert model.current_strategy == "classwise"
+    assert model.certificate == pytest.approx(sum(model.certificates.values()))
 
 
 NONSENSE = st.sampled_from([math.nan, math.inf, -math.inf, -3.0, 7.0])
