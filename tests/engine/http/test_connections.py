@@ -238,6 +238,21 @@ async def test_who_does_not_take_the_answers_gives_way_and_is_closed(small_buffe
             assert got.count(b"200 OK") < MOST_ON_THE_WAY
 
 
+async def test_who_takes_the_answers_late_gets_them_all(small_buffers):
+    page = b"GET /page.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * MOST_ON_THE_WAY
+    async with served(grace=1) as port:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 10)
+            client.connect(("127.0.0.1", port))
+            client.sendall(page)
+            client.setblocking(False)
+            await asyncio.sleep(0.1)
+            got = b""
+            async with asyncio.timeout(20):
+                while got.count(b"200 OK") < MOST_ON_THE_WAY:
+                    got += await asyncio.get_running_loop().sock_recv(client, 1 << 20)
+
+
 async def test_a_client_may_pause_between_requests_for_longer_than_a_request_may_take():
     async with served(patience=0.2, silence=30) as port:
         client = await Client.at(port, ASKED)
