@@ -202,16 +202,43 @@ def check_different(values: Sequence[str], option: str) -> None:
             raise ValueError(f"{option} {value!r} is given twice: give it once")
 
 
-def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -> None:
-    """Refuse an --out folder that is a file, or in which one of the `tables` could replace an input file.
+SUFFIXES_OF_FILES = frozenset(
+    [
+        ".csv",
+        ".feather",
+        ".gz",
+        ".html",
+        ".json",
+        ".jsonl",
+        ".md",
+        ".npz",
+        ".parquet",
+        ".pdf",
+        ".png",
+        ".svg",
+        ".tsv",
+        ".txt",
+        ".xlsx",
+    ]
+)
 
-    `tables` are names of files, or patterns of names: of everything that the verb may write in a format that
-    it reads, with the CSV beside each picture.
+
+def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -> None:
+    """Refuse an --out folder that is or reads as a file, or in which a table could replace an input file.
+
+    A new name that ends as a file's does, such as results.csv, was meant for a file. `tables` are names of
+    files, or patterns of names: of everything that the verb may write in a format that it reads, with the CSV
+    beside each picture.
     """
     if folder is None:
         return
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out must be a folder, but {folder} is a file")
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            raise ValueError(f"--out must be a folder, but {place} is a file")
+    if folder.suffix.lower() in SUFFIXES_OF_FILES and not folder.exists():
+        raise ValueError(
+            f"--out must be a folder, into which files are written, got {folder}: give --out {folder.stem}"
+        )
     for file in read:
         place = file.resolve()
         if place.parent == folder.resolve() and any(fnmatchcase(place.name, name) for name in tables):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Exit, Option
 
 from onlinecal.cli.output import answer, notices, table, watched
-from onlinecal.cli.verbs import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, AsJson, Out
+from onlinecal.cli.verbs import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, AsJson, Out, check_folder
 from onlinecal.simulations.cli import Jobs
 from onlinecal.tables.writing import write_whole
 from onlinecal.texts import number
@@ -92,6 +92,7 @@ def worst(
             )
         _least(forecaster, rounds, draws, seed, as_json)
         return
+    check_folder(out)
     enumeration = _played(forecaster, rounds, measure, draws, seed, jobs or cpu_count())
     files = [] if out is None else [str(path) for path in _write(enumeration, out)]
     broken, longest = enumeration.broken_bounds(), enumeration.longest

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import onlinecal.adversaries as adversaries
 from onlinecal.adversaries import Adversary
+from onlinecal.adversaries.registry import recorded_files
 from onlinecal.catalogue import split_spec
 from onlinecal.cli.output import answer, notices, progress, table
-from onlinecal.cli.verbs import warn
+from onlinecal.cli.verbs import check_folder, warn
 from onlinecal.compiling import counting
 from onlinecal.remarks import label_remarks, outcome_remarks
 from onlinecal.simulations.games import players
@@ -143,6 +144,8 @@ def simulate_games(request: GamesAsked, folder: Path | None, as_json: bool) -> b
     against = request.opponents()
     first = against[0].adversary
     several = first.n_classes is not None
+    # classes come from archives, and none is written
+    check_folder(folder, ("*.csv",), *([] if several else recorded_files(first.name)))
     create = players.create_player if several else players.create
     usual = DEFAULT_SPECS[several][1 if first.hints is None else 2]
     chosen = [create(spec) for spec in request.forecasters or [usual]]

@@ -26,7 +26,8 @@ Every file appears under its name only when it is complete. So after any interru
 a finished game, in memory and on disk; nothing takes one away. A game of older code stays on disk under its
 own digest, and is not read. The fields of `Finished` and of `Measured` are read by name, and a game that
 lacks one that has no default is played again. Tables are made anew from the games each time, and
-`write_tables` removes those in the other format. LEAST_ERROR, FITTED_MEASURES and NOMINAL_EXPONENTS decide
+`write_tables` removes those in the other format. So a folder that has such files, and no plan that a sweep
+has written, is refused. LEAST_ERROR, FITTED_MEASURES and NOMINAL_EXPONENTS decide
 rates, and no game.
 
 Nothing locks the folder: two processes that sweep into it at once play some games twice, and the tables are
@@ -45,7 +46,7 @@ from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 import numpy as np
@@ -160,6 +161,8 @@ def rates_table(results: pl.DataFrame) -> pl.DataFrame:
 
 
 Format = Literal["parquet", "csv"]
+TABLES = tuple(f"{name}.{form}" for name in TABLE_NAMES for form in get_args(Format))
+"""The names of the files of all tables."""
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -179,6 +182,8 @@ class Store:
     """
 
     def __init__(self, plan: Plan, folder: Path) -> None:
+        """Raises ValueError if the folder has a file that would be lost and that no sweep has written."""
+        refuse_files_of_others(folder)
         self.plan, self.folder = plan, folder
         read = ((game, self._read(game)) for game in plan.games)
         self.finished: dict[PlannedGame, Finished] = {
@@ -248,13 +253,27 @@ def read_table(folder: Path, name: str) -> pl.DataFrame:
     )
 
 
+def refuse_files_of_others(folder: Path) -> None:
+    """ValueError if a sweep into the folder would replace, or remove, what was not written by one."""
+    taken = [name for name in ("sweep.toml", *TABLES) if (folder / name).exists()]
+    if taken and "versions" not in _plan_in(folder):
+        raise ValueError(
+            f"{folder} has a file {taken[0]} that no sweep has written, and that would be lost: "
+            "name another folder"
+        )
+
+
+def _plan_in(folder: Path) -> dict[str, Any]:
+    """What a folder's sweep.toml says, nothing if there is none that can be read."""
+    try:
+        return tomllib.loads((folder / "sweep.toml").read_text(encoding="utf-8"))
+    except (FileNotFoundError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return {}
+
+
 def loaded_files(folder: Path) -> list[Path]:
     """The files of one's own that the sweep in a folder has loaded, if they are still there."""
-    try:
-        table = tomllib.loads((folder / "sweep.toml").read_text(encoding="utf-8"))
-    except (FileNotFoundError, tomllib.TOMLDecodeError):
-        return []
-    paths = [folder / name for name in table.get("load", [])]
+    paths = [folder / name for name in _plan_in(folder).get("load", [])]
     return [path for path in paths if path.is_file()]
 
 

@@ -66,7 +66,8 @@ def sweep(
     ValueError
         For a plan with a key or value that cannot be, by its name; for an unknown backend, or one that is not
         installed or does not answer; for n_jobs that is neither -1 nor a whole number of at least 1; for a
-        scheduler beside "loky"; for an `out` that is no path, or a file; for a progress that is no function.
+        scheduler beside "loky"; for an `out` that is no path, a file, or a folder
+        with a file of another's that would be replaced; for a progress that is no function.
     FileNotFoundError
         If the plan's file is not there, or one that it loads.
     ConnectionError

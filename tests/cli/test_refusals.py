@@ -21,6 +21,7 @@ WRONG = [
     ("measure games.csv --budget 0", "--budget must be a positive number, or the word exact, got '0'"),
     ("measure games.csv --forecast q", "must lie in [0, 1], got '1.5' at row 0"),
     ("measure games.csv --out taken", "--out must be a folder, but taken is a file"),
+    ("measure games.csv --out all.CSV", "into which files are written, got all.CSV: give --out all"),
     ("column games.csv --state s", "--state needs --id: --state is the file"),
     ("column games.csv --state s --id won --together won", "--together does not go with --state"),
     ("column games.csv --state taken --id won", "taken is not a file of a recalibrated column"),
@@ -78,6 +79,13 @@ WRONG = [
     ("simulate --classes 3 --adversary file:path=games.csv", "must be a numpy archive"),
     ("sweep demmo", "no such file: demmo; did you mean 'demo'? Names that need no file: demo"),
     ("sweep demo --out taken", "--out must be a folder, but taken is a file"),
+    ("sweep demo --out mine", "mine has a file rates.csv that no sweep has written, and that would be lost"),
+    ("simulate --out taken/games", "--out must be a folder, but taken is a file"),
+    ("simulate --adversary file:path=results.csv --out .", "the results could overwrite the input"),
+    (
+        "worst --rounds 3 --out worst.png",
+        "into which files are written, got worst.png: give --out worst",
+    ),
     ("sweep demo --scheduler 127.0.0.1:1", "--scheduler needs --backend dask or ray"),
     ("sweep demo --backend ray --scheduler 127.0.0.1:1 --jobs 2", "--jobs and --scheduler exclude"),
     ("plot nowhere", "no results in nowhere"),
@@ -96,6 +104,9 @@ def folder(tmp_path_factory):
     (path / "costs.csv").write_text("action,owl,cat,dog\nleave,0,0,4\nact,1,1,0\n")
     (path / "bad.npz").write_bytes(b"PK")
     (path / "taken").touch()
+    (path / "mine").mkdir()
+    (path / "mine/rates.csv").touch()
+    (path / "results.csv").write_text("forecast,outcome\n0.5,1\n")
     np.savez(path / "few.npz", predictions=few.probabilities, ground_truth=few.labels)
     np.savez(path / "bare.npz", predictions=few.probabilities)
     row = np.arange(40)
@@ -110,6 +121,6 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("request_, words", WRONG)
 def test_wrong_requests_get_a_line_and_write_nothing(folder, monkeypatch, request_, words):
     monkeypatch.chdir(folder)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
     assert words in refused(*request_.split())
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")} == before
