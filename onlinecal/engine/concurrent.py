@@ -177,8 +177,8 @@ class AsyncEngine:
         "2026-01-31T09:30:00Z"; None: it does not matter.
 
         Returns a `Forecast`, or a `Rejected` that says why there is none. The same query, sent again, gets
-        the same forecast; another one with this `id` is rejected. Raises LedgerError if it cannot be written,
-        or after `aclose`; then nothing is kept of it.
+        the same forecast; with another key, hint or time this `id` is rejected. Raises LedgerError if it
+        cannot be written, or after `aclose`; then nothing is kept of it.
         """
         return (await self.handle([Query(id, key, hint, time)]))[0]
 
@@ -192,8 +192,9 @@ class AsyncEngine:
         "2026-01-31T09:30:00Z"; None: it does not matter.
 
         Returns a `Settled`; a `Parked` if the query has not come yet and the configuration lets outcomes wait
-        for it (`park`); or a `Rejected` that says why not. The same outcome, sent again, gets the same
-        answer. Raises LedgerError if it cannot be written, or after `aclose`; then nothing is kept of it.
+        for it (`park`); or a `Rejected` that says why not. The same outcome, sent again with the same value
+        and time, gets the same answer. Raises LedgerError if it cannot be written, or after `aclose`; then
+        nothing is kept of it.
         """
         return (await self.handle([Outcome(id, value, time=time)]))[0]
 
@@ -243,8 +244,8 @@ class AsyncEngine:
         """A `Summary` of the key with this name, to be awaited: rounds, open forecasts, certificate, alarms.
 
         `key` is the name that queries gave, a text or a whole number. None if no query of the key was
-        accepted. Raises ValueError for what is no name; LedgerError if the ledger cannot be read, or after
-        `aclose`.
+        accepted. Raises ValueError for what is neither a text nor a whole number; LedgerError if the ledger
+        cannot be read, or after `aclose`.
         """
         return await self._ask(lambda: self.engine.summary(key))
 

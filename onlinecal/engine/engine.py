@@ -391,8 +391,8 @@ class Engine:
         "2026-01-31T09:30:00Z"; None: it does not matter.
 
         Returns a `Forecast`, or a `Rejected` that says why there is none. The same query, sent again, gets
-        the same forecast; another one with this `id` is rejected. Raises LedgerError, and keeps nothing, if
-        the ledger cannot be written.
+        the same forecast; with another key, hint or time this `id` is rejected. Raises LedgerError, and keeps
+        nothing, if the ledger cannot be written.
         """
         return self.handle([Query(id, key, hint, time)])[0]
 
@@ -406,8 +406,9 @@ class Engine:
         "2026-01-31T09:30:00Z"; None: it does not matter.
 
         Returns a `Settled`; a `Parked` if the query has not come yet and the configuration lets outcomes wait
-        for it (`park`); or a `Rejected` that says why not. The same outcome, sent again, gets the same
-        answer. Raises LedgerError, and keeps nothing, if the ledger cannot be written.
+        for it (`park`); or a `Rejected` that says why not. The same outcome, sent again with the same value
+        and time, gets the same answer. Raises LedgerError, and keeps nothing, if the ledger cannot be
+        written.
         """
         return self.handle([Outcome(id, value, time=time)])[0]
 
@@ -533,7 +534,8 @@ class Engine:
         """A `Summary` of the key with this name: its rounds, open forecasts, certificate and alarms.
 
         `key` is the name that queries gave, a text or a whole number. None if no query of the key was
-        accepted. Raises ValueError for what is no name; LedgerError if the ledger cannot be read.
+        accepted. Raises ValueError for what is neither a text nor a whole number; LedgerError if the ledger
+        cannot be read.
         """
         if not isinstance(key, str):
             key = name_of(key, "key")
@@ -586,7 +588,9 @@ class Engine:
                 reading.totals.add(reading.read())
 
     def _recover(self) -> None:
-        """After a batch that failed, start again from the ledger."""
+        """After a batch that failed, start again from the ledger; LedgerError after `close`."""
+        with self._ledger.ledger_errors():
+            _ = self._ledger.connection
         if not self._is_sound:
             self._start()
 

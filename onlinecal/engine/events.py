@@ -141,8 +141,9 @@ class Forecast(Struct, tag="forecast", tag_field="type", frozen=True, gc=False):
     id, key
         Those of the query, as texts.
     probability
-        Of outcome 1, from 0 to 1; for several classes a dict with the probability of each label, which is
-        empty while no class is known.
+        Of outcome 1, from 0 to 1; for several classes a dict with the probability of each label: of the
+        `classes` of the configuration, or else of those that have come as outcomes so far, so that it may be
+        empty. Labels that only hints have named are not in it.
     certificate
         A proven upper bound on the distance to calibration of the key's rounds that were settled when the
         forecast was made: a sum over rounds (of several classes also over the classes), to be divided by
@@ -159,7 +160,7 @@ class Forecast(Struct, tag="forecast", tag_field="type", frozen=True, gc=False):
 class Settled(Struct, tag="settled", tag_field="type", frozen=True, gc=False):
     """Answers an outcome that was accepted: the forecast with this `id` is settled, a round of its key.
 
-    The same outcome, sent again, gets the same answer and changes nothing.
+    The same outcome, sent again with the same value and time, gets the same answer and changes nothing.
     """
 
     id: str
@@ -168,7 +169,7 @@ class Settled(Struct, tag="settled", tag_field="type", frozen=True, gc=False):
 class Withdrawn(Struct, tag="withdrawn", tag_field="type", frozen=True, gc=False):
     """Answers a withdrawal that was accepted: the forecast with this `id` is closed without an outcome.
 
-    The same withdrawal, sent again, gets the same answer and changes nothing.
+    The same withdrawal, sent again with the same time, gets the same answer and changes nothing.
     """
 
     id: str

@@ -190,8 +190,9 @@ class TopicFeed:
         """Answer messages. The answers and how far was read are on disk when this returns.
 
         Returns a `TopicAnswers`, which has to be sent, and which `unsent` gives again until `sent` is called.
-        Messages with offsets below `positions` were answered before, and are left out: there are answers to
-        the others only. A message that is no event is answered as rejected.
+        Messages with offsets below `positions`, or behind a greater offset of their partition, count as
+        answered before, and are left out: there are answers to the others only. A message that is no event is
+        answered as rejected.
 
         Parameters
         ----------

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 FORMATS = {
     ".csv": "csv",
-    ".json": "json lines",
-    ".jsonl": "json lines",
-    ".ndjson": "json lines",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
     ".npz": "npz",
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -38,8 +38,8 @@ FORMATS = {
 }
 """The format of a file, by its extension. After the extension of a text format .gz may follow."""
 
-TEXT_FORMATS = ("csv", "json lines")
-FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"{": "json lines", b"[{": "json lines"}
+TEXT_FORMATS = ("csv", "json")
+FIRST_BYTES = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"{": "json", b"[{": "json"}
 """The format of a pipe's contents, by their first bytes; contents that begin in another way are CSV."""
 STANDARD_INPUT = "standard input"
 DAMAGE_ERRORS = (zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error)

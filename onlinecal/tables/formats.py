@@ -259,10 +259,23 @@ def _rows_in(text: Any) -> list[dict[str, Any]]:
             raise ValueError(f"its columns must have the same length, got {cut(sizes)}")
         if not any(isinstance(value, (dict, list)) for value in text.values()):
             return [text]
-        raise ValueError(f"it is one object, {{{', '.join(list(text)[:3])}, ...}}: it must be {ROWS_ALIKE}")
+        names = ", ".join([*text][:3]) + ", ..." * (len(text) > 3)
+        why = _why_no_table(text)
+        raise ValueError(f"it is one object, {{{names}}}, and {why}: it must be {ROWS_ALIKE}")
     if not _are_rows(text):
         raise ValueError(f"it must be {ROWS_ALIKE}")
     return list(text)
+
+
+def _why_no_table(text: dict[str, Any]) -> str:
+    """Why an object of a JSON text, with a list or an object in it, is no table of columns."""
+    if empty := [name for name, value in text.items() if value in ([], {})]:
+        return f"{shown(empty[0])} in it is empty"
+    for name, value in text.items():
+        if not isinstance(value, (dict, list)):
+            return f"{shown(name)} in it is {shown(value)}, no list"
+    by_rows = {tuple(value): name for name, value in text.items() if isinstance(value, dict)}
+    return f"its columns {' and '.join(map(shown, [*by_rows.values()][:2]))} have other names of rows"
 
 
 def _are_rows(value: Any) -> bool:

@@ -93,7 +93,8 @@ def read_columns(columns: Any, expected: list[Any] | None = None) -> tuple[list[
     check_models(len(by_name), "columns")
     if expected is not None and list(by_name) != expected:
         raise ValueError(
-            f"columns must be {expected}, in this order, as in earlier rows, got {list(by_name)}"
+            f"columns must be {expected}, in this order, as in earlier rows, got {list(by_name)}: "
+            "give a model that says nothing a column of NaN"
         )
     first, *others = by_name
     for other in others:

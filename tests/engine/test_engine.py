@@ -12,6 +12,7 @@ from onlinecal.engine import (
     EngineConfig,
     Forecast,
     KeyConfig,
+    LedgerError,
     Match,
     Outcome,
     Query,
@@ -250,3 +251,14 @@ def test_what_is_sent_again_is_answered_as_it_was_but_what_was_refused_is_judged
         taken_late += isinstance(before, Rejected) and not isinstance(after, Rejected)
     assert taken_late > 0
     assert_sound(path)
+
+
+@pytest.mark.parametrize("is_in_file", [True, False])
+def test_a_closed_engine_says_so_whatever_it_remembers(tmp_path, is_in_file):
+    engine = Engine(tmp_path / "ledger" if is_in_file else None)
+    engine.query("q", "key")
+    assert engine.total().open == engine.summary("key").open == 1
+    engine.close()
+    for ask in (engine.total, engine.overview, engine.largest, engine.keys, lambda: engine.summary("key")):
+        with pytest.raises(LedgerError, match="it was closed: open it anew"):
+            ask()

@@ -144,10 +144,13 @@ def test_python_s_nan_in_json_is_no_value(tmp_path):
         ("a.json", '{"p": 0.5, "y": 1, "p": 0.2}\n', "an object has two values for 'p', 0.5 and 0.2: keep"),
         ("a.json", '{"a": [{"p": 1}], "b": [{"p": 1}]}', "several lists of rows, a, b: keep one"),
         ("a.json", '{"p": [0.5, 0.2], "y": [1]}', "its columns must have the same length, got p 2, y 1"),
-        ("a.json", "[0.5, 0.2]", "it must be a list of rows"),
+        ("a.json", "[0.5, 0.2]", "cannot be read as json: it must be a list of rows"),
+        ("a.json", '{"ok": 1, "rows": []}', "one object, {ok, rows}, and 'rows' in it is empty: it must be"),
+        ("a.json", '{"p": [0.5], "y": 1}', "one object, {p, y}, and 'y' in it is 1, no list: it must be a"),
+        ("a.json", '{"p": {"0": 1}, "y": {"1": 1}}', "its columns 'p' and 'y' have other names of rows: it"),
         ("a.csv", "p,y\n2.5,1\n1.8,0\n", "are they decimal odds"),
     ],
-    ids=["twice", "twice in JSON", "two lists", "unequal", "numbers", "odds"],
+    ids=["twice", "twice in JSON", "two lists", "unequal", "numbers", "none", "number", "names", "odds"],
 )
 def test_what_has_two_readings_is_refused(tmp_path, name, text, words):
     (tmp_path / name).write_text(text)

@@ -188,8 +188,8 @@ def archive_ledger(
         archive of a call that was interrupted, that call is finished, whatever the other arguments.
     keep, before
         How many of the last events stay in the ledger, a whole number from 0 on; or a time in seconds, as in
-        the events: what was accepted before the first event with that time or a later one is moved. Give just
-        one.
+        the events: what was accepted before the first event with that time or a later one is moved, and all
+        if there is no such event. Give just one.
     shrink
         Whether the ledger's file gets smaller, for which the disk has to have room for a copy of what stays.
         If not, the file keeps its size, and new events fill it.

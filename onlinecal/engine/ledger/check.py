@@ -393,8 +393,9 @@ def _copy_archived(ledger: Ledger, into: Path) -> int:
                     schema.write_states(new, [(number, start, book.keys[name].written(), data)])
             return start
     except LedgerError as error:
+        what = str(error).replace(f". {REPAIR_ADVICE}", "")
         raise LedgerError(
-            f"{error}. What a ledger keeps of its archives cannot be repaired. {BACKUP}"
+            f"{what}. What a ledger keeps of its archives cannot be repaired. {BACKUP}"
         ) from error
 
 

@@ -50,8 +50,8 @@ class KeyReport(Struct, frozen=True):
         What there is to know of it; its scores are None if no round is settled.
     change_point
         The number of the query since which the forecasts, or hints, of the last alarm seem to be wrong: by
-        `CalibrationAlarm.change_point`, of the rounds in the log. None without an alarm, and for keys with
-        `expire_as`, whose silent outcomes are not in the log.
+        `CalibrationAlarm.change_point`, of the rounds in the log. None without an alarm, if all its rounds
+        are in archives, and for keys with `expire_as`, whose silent outcomes are not in the log.
     """
 
     name: str
@@ -83,13 +83,14 @@ class Report(Shown, Struct, frozen=True):
         How many events were accepted; how many of them were queries, and how many outcomes or withdrawals.
         Archived ones are counted, too.
     keys
-        One entry for each key, in the order of their first queries: its `name`; `config`, which of the
-        configuration's exceptions holds for it, from 0, or -1 for the default; its `summary`; its `scores`;
-        and `change_point`, the number of the query since which the forecasts of its last alarm seem wrong, or
-        None.
+        One entry for each key, in the order of their first queries: its `name`; `config`, which of
+        `config.matches` holds for it, from 0, or -1 for the default; its `summary`; its `scores`, None
+        without a settled round; and `change_point`, the number of the query since which the forecasts, or
+        hints, of its last alarm seem wrong, None without an alarm, for keys with `expire_as`, and if its
+        rounds are in archives.
     total
-        A `Summary` of all keys together: certificates and guarantees are sums over rounds, and add up. Bounds
-        on windows do not, and are None.
+        A `Summary` of all keys together: certificates and guarantees are sums over rounds, and add up; with
+        keys of kind "lp" they are no bounds. Bounds on windows do not add up, and are None, as `watched` is.
     oldest
         The open forecast that was asked for first: `number`, `id`, `key` and `time`. None if none is open, or
         its query is not in the log.
@@ -102,9 +103,11 @@ class Report(Shown, Struct, frozen=True):
         The number of the last event before those that `forecasts` and `hints` count, 0 if they count all;
         None where these are None.
     forecasts, hints
-        The reliability of all keys' forecasts, and of their hints: how many rounds; bins with the mean
-        forecast and the mean outcome; lower and upper bound on the distance to calibration, sums over rounds.
-        None if nothing was counted yet.
+        The reliability of all keys' forecasts, and of their hints: how many settled rounds (`rounds`); `bins`
+        with the mean forecast and the mean outcome; and `distance`, lower and upper bound on the distance to
+        calibration, sums over rounds, None if keys of several classes are among them. With `rounds` 0, no
+        bins and bounds of 0 if no round with a forecast, or a hint, was settled; None of an archive, and of a
+        ledger to which nothing was written.
     parking
         `ParkingCounts`: what became of the outcomes that came before their queries.
     """

@@ -32,8 +32,8 @@ EVENTS = (
     "value string, values map<string, double>, time double"
 )
 """A schema for reading events. `hint`, `hints`, `values` (soft labels) and `time` may be missing. `value` may
-have another type; `id` and `key` may be whole numbers, and `time` a timestamp or a text in ISO 8601 with a
-zone."""
+have another type; `id` and `key` may be whole numbers. `time` is in seconds, or a timestamp, or a text in ISO
+8601 with a zone."""
 
 NEEDED_COLUMNS = ("type", "id", "key", "position", "value")
 

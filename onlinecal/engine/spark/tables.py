@@ -168,7 +168,8 @@ def _refuse_bad_values(counted: DataFrame, forecast: str, outcome: str) -> None:
             # the least of the bad values; it is None if all of them are null
             shown = "null" if bad is None else repr(bad)
             raise ValueError(
-                f"{kind} column {name!r} must {wanted}, got {shown} (rows with a bad {kind}: {rows})"
+                f"{kind} column {name!r} must {wanted}, got {shown} (bad in {rows:,} of the rows): "
+                "correct these rows, or leave them out"
             )
 
 

@@ -84,6 +84,8 @@ class Alarm(Struct, frozen=True):
 class Scores(BesideConstants, Struct, frozen=True):
     """Averages over settled rounds; of several classes the Brier score is a sum over classes.
 
+    The log loss is -log(p), p the probability of what came, at least 1e-15.
+
     Attributes
     ----------
     rounds

@@ -116,7 +116,7 @@ class Total(Struct, frozen=True):
     certificate, guarantee
         A proven upper bound on the distance to calibration of the settled rounds of all keys together, a sum
         over rounds, and what that bound could not exceed, whatever outcomes came: each is the sum over the
-        keys.
+        keys. If there are keys of kind "lp", whose certificates are errors and no bounds, neither are these.
     """
 
     events: int
@@ -165,12 +165,16 @@ class Overview(Struct, frozen=True):
         The number of the last event before those that `forecasts` and `hints` count; 0: they count from the
         first event on.
     forecasts, hints
-        The reliability of all keys' forecasts, and of their hints: how many rounds; bins with the mean
-        forecast and the mean outcome; lower and upper bound on the distance to calibration, sums over rounds.
+        The reliability of all keys' forecasts, and of their hints: how many settled rounds (`rounds`); `bins`
+        with the mean forecast and the mean outcome; and `distance`, lower and upper bound on the distance to
+        calibration, sums over rounds, None if keys of several classes are among them. Without such a round
+        `rounds` is 0, the bins are empty and the bounds 0.
     largest
-        Pairs (name, `Summary`) of the keys with the largest certificate per settled round, the largest first.
+        Pairs (name, `Summary`) of the keys with the largest certificate per settled round, the largest first,
+        keys without a settled round last: at most the `limit` of `Engine.overview`.
     alarmed
-        Pairs (name, `Summary`) of the keys that had an alarm, the one with the latest alarm first.
+        Pairs (name, `Summary`) of the keys that had an alarm, the one with the latest alarm first: at most
+        the `limit` of `Engine.overview`.
     hot_keys
         How many keys are in memory.
     batches, seconds

@@ -75,12 +75,13 @@ class Side(Struct, frozen=True):
     Attributes
     ----------
     rounds
-        How many rounds were settled.
+        How many settled rounds had a forecast, or a hint. Of several classes the likeliest one counts, so
+        rounds before the first class was known do not.
     bins
-        The bins that have rounds, from 0 to 1.
+        The bins that have rounds, from 0 to 1; empty without rounds.
     distance
         Lower and upper bound on the distance to calibration, all keys as one sequence; sums over rounds. None
-        if there are rounds with several classes.
+        if there are rounds with several classes; (0, 0) without rounds.
     """
 
     rounds: int

@@ -279,4 +279,5 @@ def test_a_repair_that_cannot_be_does_not_advise_a_repair(ledger, folder):
         with raises_for(ledger, "Restore a backup") as told:
             repair_ledger(ledger, folder / "saved.db")
         assert "stream repair" not in str(told.value)
+        assert str(told.value).count("Restore a backup") == 1
         changed(ledger, f"UPDATE {table} SET sum = sum - 1 WHERE {where}")
