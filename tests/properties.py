@@ -1,10 +1,13 @@
-"""How much of a property is tried: a fifth by default, all of it with `--hypothesis-profile=thorough`."""
+"""How much of a property is tried by default; `-m slow` and `--hypothesis-profile=thorough` try the rest."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 from numpy.typing import NDArray
 
@@ -23,6 +26,18 @@ def load_profiles() -> None:
 def examples(most: int) -> int:
     """How many of so many examples the profile tries."""
     return max(min(most, FEWEST), most * settings().max_examples // ALL)
+
+
+def one_in(n: int, *columns: Sequence[Any]) -> list[Any]:
+    """The parameters of all choices of a value from each column; by default one in n of them, in turn.
+
+    A value comes by default if another column, or two together, have n values or more.
+    """
+    tried = []
+    for chosen in product(*map(enumerate, columns)):
+        places, values = zip(*chosen, strict=True)
+        tried.append(pytest.param(*values, marks=pytest.mark.slow if sum(places) % n else ()))
+    return tried
 
 
 def inside(forecasts: Any) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from onlinecal.forecasters.simplex.machine.rules import settle
 from onlinecal.forecasters.simplex.machine.windows import NO_WINDOW
 from onlinecal.forecasters.simplex.run import allowance
 from tests.forecasters.simplex.play import outcomes_of
+from tests.properties import one_in
 
 TOLERANCE = 1e-9
 SETTINGS = [{}, {"slack": 1.0, "report": "hint", "hints": True}]
@@ -48,9 +49,9 @@ def check_account(forecaster):
     assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("kind", ["coins", "drift", "turns"])
-@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize(
+    ("k", "kind", "settings"), one_in(2, [2, 3, 5], ["coins", "drift", "turns"], SETTINGS)
+)
 def test_the_account_is_what_it_says_and_never_overdrawn(k, kind, settings):
     outcomes = outcomes_of(kind, k, 3000, k)
     hints = np.random.default_rng(k).dirichlet(np.full(k, 0.5), 3000) if settings else None

@@ -12,6 +12,7 @@ from onlinecal.forecasters.simplex import guarantees
 from onlinecal.forecasters.simplex.machine.memory import certificate
 from tests.forecasters.simplex.play import chase, outcomes_of, ready
 from tests.measures.distance.reference import distance_by_set_partitions
+from tests.properties import one_in
 
 TOLERANCE = 1e-9
 
@@ -41,8 +42,7 @@ def test_distance_is_below_certificate_below_guarantee(length, config):
         assert forecaster.certificate <= forecaster.guarantee + TOLERANCE
 
 
-@pytest.mark.parametrize("k", [2, 3, 4, 6, 10])
-@pytest.mark.parametrize("kind", ["least", "flip", "any"])
+@pytest.mark.parametrize(("k", "kind"), one_in(2, [2, 3, 4, 6, 10], ["least", "flip", "any"]))
 def test_no_adversary_breaks_the_guarantee(k, kind):
     for m in (1, 2, 5):
         memory = ready(k, m)
@@ -51,16 +51,11 @@ def test_no_adversary_breaks_the_guarantee(k, kind):
 
 
 RULES = [(None, False), (None, True), (1.0, False), (3.5, True), (1.0, True), (3.5, False)]
-GRIDS = [
-    pytest.param(k, *rule, marks=pytest.mark.slow if (i + j) % 3 else ())
-    for i, k in enumerate([1, 2, 3, 5, 20])
-    for j, rule in enumerate(RULES)
-]
-"""All of them; by default two of six rules with each number of classes."""
 
 
-@pytest.mark.parametrize(("k", "slack", "follows"), GRIDS)
-def test_the_horizon_chooses_the_grid_with_the_smallest_guarantee(k, slack, follows):
+@pytest.mark.parametrize(("k", "rule"), one_in(3, [1, 2, 3, 5, 20], RULES))
+def test_the_horizon_chooses_the_grid_with_the_smallest_guarantee(k, rule):
+    slack, follows = rule
     biases = [guarantees.bias_bound(k, m, slack) for m in range(1, 300)]
     prices = [guarantees.reach(k, m, follows) / m for m in range(1, 300)]
     for horizon in (1, 2, 7, 50, 999, 20000, 10**7):
@@ -83,8 +78,9 @@ def test_the_guarantee_with_two_classes_is_twice_the_binary_one():
     assert guarantees.last_rounds(2)[:12] == tuple((4 << (2 * level)) // 3 for level in range(12))
 
 
-@pytest.mark.parametrize("rule", [(None, False), (None, True), (1.0, True)])
-@pytest.mark.parametrize("k", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize(
+    ("k", "rule"), one_in(2, [2, 3, 4, 5, 8], [(None, False), (None, True), (1.0, True)])
+)
 def test_without_a_horizon_it_costs_less_than_twice_as_much(k, rule):
     """At every time up to 10^7: at most twice the best guarantee that a horizon could have bought."""
     slack, follows = rule

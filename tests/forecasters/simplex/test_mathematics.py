@@ -166,9 +166,9 @@ def test_in_no_stretch_of_rounds_do_biases_move_by_more_than_the_bound(k, m, sla
     forecaster = SimplexAlmostOneStepAhead(k, n_cells=m, slack=slack, report="barycentre", hints=True)
     rng, states = np.random.default_rng(m), []
     for kind in ("drift", "coins", "turns"):
-        for start in range(0, 600, 30):
-            hints = None if slack is None else rng.dirichlet(np.full(k, 0.5), 30)
-            forecaster.replay(outcomes_of(kind, k, 600, m)[start : start + 30], hints)
+        for start in range(0, 600, 50):
+            hints = None if slack is None else rng.dirichlet(np.full(k, 0.5), 50)
+            forecaster.replay(outcomes_of(kind, k, 600, m)[start : start + 50], hints)
             states.append({tuple(x): b for x, b in zip(*forecaster.look_ahead, strict=True)})
     nothing, moved = np.zeros(k), []
     for i, before in enumerate(states):

@@ -16,7 +16,7 @@ from onlinecal.forecasters.simplex.machine.memory import BALANCE, SCALE, units
 from onlinecal.forecasters.simplex.run import SimplexRun, allowance
 from tests.forecasters.simplex.play import lattice, outcomes_of, parts_of, soft_labels, worth
 from tests.parts import part_of
-from tests.properties import examples
+from tests.properties import examples, one_in
 
 TOLERANCE = 1e-9
 
@@ -51,16 +51,12 @@ CONFIGS = [
 ]
 
 
-LATTICES = [
-    pytest.param(*lattice, config, marks=pytest.mark.slow if (i + j) % 3 else ())
-    for i, lattice in enumerate([(2, 4, 3), (3, 2, 3), (4, 2, 2)])
-    for j, config in enumerate(CONFIGS)
-]
-"""All of them; by default one of three lattices with each configuration."""
+LATTICES = [(2, 4, 3), (3, 2, 3), (4, 2, 2)]
 
 
-@pytest.mark.parametrize(("k", "n", "length", "config"), LATTICES)
-def test_on_all_sequences_of_a_lattice_biases_keep_their_bounds(config, k, n, length):
+@pytest.mark.parametrize(("sizes", "config"), one_in(3, LATTICES, CONFIGS))
+def test_on_all_sequences_of_a_lattice_biases_keep_their_bounds(sizes, config):
+    k, n, length = sizes
     h = 1 / (2 * k - 2)
     for played in product(lattice(k, n), repeat=length):
         forecaster = SimplexAlmostOneStepAhead(k, **config)
@@ -220,15 +216,14 @@ def test_what_the_certificate_is_worth(k, rounds, seed, width):
     assert np.mean(biases) <= forecaster.certificate * (1 + 4 / width) + TOLERANCE
 
 
+ROOMY = [
+    *({}, {"hints": True}, {"grid": "adaptive"}, {"horizon": 1000}, {"horizon": 10**7, "hints": True}),
+    *({"horizon": 10**9}, {"horizon": 10**9, "slack": 2.0}, {"n_cells": 10_000, "hints": True}),
+]
+
+
 @pytest.mark.filterwarnings("ignore::onlinecal.GuaranteeWarning")
-@pytest.mark.parametrize("k", [2, 3, 4, 7, 30])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {}, {"hints": True}, {"grid": "adaptive"}, {"horizon": 1000}, {"horizon": 10**7, "hints": True},
-        {"horizon": 10**9}, {"horizon": 10**9, "slack": 2.0}, {"n_cells": 10_000, "hints": True},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("settings", "k"), one_in(2, ROOMY, [2, 3, 4, 7, 30]))
 def test_a_first_soft_label_leaves_as_much_room_as_a_later_one(settings, k):
     first, behind = (SimplexAlmostOneStepAhead(**settings) for _ in range(2))
     for label in range(k):

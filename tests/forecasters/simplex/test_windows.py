@@ -16,6 +16,7 @@ from onlinecal.forecasters.simplex.run import SimplexRun
 from tests.forecasters.simplex.play import lattice, outcomes_of, parts_of, worth
 from tests.measures.distance.reference import distance_by_set_partitions
 from tests.parts import part_of
+from tests.properties import one_in
 
 pytestmark = pytest.mark.filterwarnings("ignore::onlinecal.remarks.GuaranteeWarning")
 TOLERANCE = 1e-9
@@ -61,17 +62,12 @@ SETTINGS = [
 
 
 COMES = [(13, 0.0, 0), (90, 0.0, 5), (1, 0.5, 0), (60, 0.5, 0), (60, 0.5, 5)]
-PLAYED = [
-    pytest.param(*setting, *come, marks=() if (i + j) % 5 in (0, 2) else pytest.mark.slow)
-    for i, setting in enumerate(SETTINGS)
-    for j, come in enumerate(COMES)
-]
-"""All of them; by default two of five windows and delays with each setting."""
 
 
-@pytest.mark.parametrize(("k", "config", "hinted", "window", "soft", "late"), PLAYED)
-def test_the_certificate_is_that_of_the_window(k, config, hinted, window, soft, late):
+@pytest.mark.parametrize(("setting", "come"), one_in(5, SETTINGS, COMES))
+def test_the_certificate_is_that_of_the_window(setting, come):
     """Of labels and of distributions, which come after a while, in time and late, in any order."""
+    (k, config, hinted), (window, soft, late) = setting, come
     rng, waiting, settled, largest = np.random.default_rng(window), [], [], 0.0
     numbers = outcomes_of("drift", k, 200, window)
     labels = np.eye(k)[numbers]
