@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
 from onlinecal.forecasters.simplex.guarantees import bias_formula
 from onlinecal.forecasters.simplex.input import MOST_PARTS, weights_of
-from onlinecal.forecasters.simplex.machine.memory import BALANCE, SCALE, units
+from onlinecal.forecasters.simplex.machine.memory import BALANCE, MOVED, SCALE, STEP, units
+from onlinecal.forecasters.simplex.machine.rules import IN_PARTS, RULES, lay_out, settle_parts
 from onlinecal.forecasters.simplex.run import SimplexRun, allowance
-from tests.forecasters.simplex.play import lattice, outcomes_of, parts_of, soft_labels, worth
+from tests.forecasters.simplex.play import lattice, outcomes_of, parts_of, ready_list, soft_labels, worth
 from tests.parts import part_of
 from tests.properties import examples, one_in
 
@@ -82,6 +83,22 @@ def test_with_two_classes_it_is_the_binary_forecaster(m):
     forecasts = several.replay(np.column_stack([1 - shares, shares]))
     assert forecasts[:, 1] == pytest.approx(binary.replay(shares), abs=1e-12)
     assert several.certificate == pytest.approx(2 * binary.certificate, rel=1e-9)
+
+
+def test_a_round_in_parts_costs_its_share_of_each_distance_rounded_up():
+    k, parts, rng, left_over = 3, 7, np.random.default_rng(4), set()
+    memory, forecast = ready_list(k, 4 * parts, 1.0, step=parts, report=1), [0.0] * 3
+    for _ in range(60):
+        weights = rng.multinomial(parts, [0.6, 0.3, 0.1]).tolist()
+        frame = RULES.announce(memory, rng.dirichlet(np.ones(k)).tolist(), forecast)
+        points, distances = [0] * (k * k + k), [0] * (2 * k + 1)
+        way = lay_out(memory, frame, forecast, k, memory[STEP], weights, parts, points, distances)
+        due, before = sum(w * d for w, d in zip(weights, distances[:k], strict=True)), memory[MOVED]
+        settle_parts(memory, [], points, distances, weights, parts, way, 0.0, False)
+        if way == IN_PARTS:
+            left_over.add(parts * (memory[MOVED] - before) - due)
+    assert len(left_over) > 2
+    assert left_over <= set(range(parts))
 
 
 @pytest.mark.parametrize("config", CONFIGS)
