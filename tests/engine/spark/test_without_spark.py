@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from onlinecal.engine import Engine, EngineConfig, KeyConfig, LedgerError, read_report
+from onlinecal.engine.spark import rows as spark_rows
 from onlinecal.engine.spark.rows import NEEDED_COLUMNS, KeyRows, check_events, packed, packs
 from onlinecal.engine.spark.tables import MEASURES, _on_frames, check_table, measures_of_counts
 from onlinecal.measures import (
@@ -264,6 +265,18 @@ def test_rows_come_in_order_however_they_were_packed_and_only_outcomes_become_nu
     assert columns.refusals[0].detail == "position must not be null"
     assert columns.ids[1:] == ["b", "z", '"value":"1"', "a", "b"]
     assert (columns.value(2), read.columns(is_binary=False).value(2)) == (1, " TRUE\t")
+
+
+def test_rows_are_packed_together_up_to_so_many_bytes(monkeypatch):
+    names = ("key", "position", "line")
+    batches = [
+        pa.record_batch([pa.array(["k"]), pa.array([i]), pa.array([f"line {i}"])], names=names)
+        for i in range(5)
+    ]
+    assert list(packs(iter(batches))) == packed(batches)
+    # the second of two is more
+    monkeypatch.setattr(spark_rows, "PACK", batches[0].nbytes)
+    assert list(packs(iter(batches))) == [*packed(batches[:2]), *packed(batches[2:4]), *packed(batches[4:])]
 
 
 def test_missing_java_or_pyspark_is_said_before_spark_starts(monkeypatch, tmp_path):
