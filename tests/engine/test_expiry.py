@@ -157,3 +157,14 @@ def test_silence_that_counts_as_no_leads_to_the_rate_and_else_to_certainty_which
     assert silences(read_report(folder / "no.db")) == []
     [remark] = silences(read_report(folder / "given up.db"))
     assert "key 'ad' needs expire_after and expire_as" in remark
+
+
+def test_how_many_forecasts_are_over_is_known_before_they_are_closed(tmp_path):
+    asked = [0.0, 0.0, 1.0, 2.0, 2.5, 4.0]
+    with Engine(tmp_path / "e", brief(5.0)) as engine:
+        engine.handle([Query(f"q{i}", "k", None, at) for i, at in enumerate(asked)])
+        key = engine._book.keys["k"]
+        for time in (5.0, 5.5, 6.5, 7.25, 8.0, 9.5):
+            over = sum(time > at + 5.0 for at in asked)
+            found = [key._are_over(many, time, lambda entry, number: True) for many in range(1, 8)]
+            assert found == [many <= over for many in range(1, 8)]

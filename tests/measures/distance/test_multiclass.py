@@ -15,7 +15,12 @@ from onlinecal import SimplexAlmostOneStepAhead, calibration_distance
 from onlinecal.measures import multiclass_calibration_distance
 from onlinecal.measures.distance.classes import prices, search
 from onlinecal.measures.distance.classes.groupings import class_frequencies, equal_rows, merged
-from onlinecal.measures.distance.classes.potentials import Triangulation, best_potentials, repaired
+from onlinecal.measures.distance.classes.potentials import (
+    MOST_MESH_CLASSES,
+    Triangulation,
+    best_potentials,
+    repaired,
+)
 from onlinecal.measures.distance.classes.search import improvements, rounds_of
 from onlinecal.measures.distance.classes.sweep import neighbours_of
 from onlinecal.measures.distance.multiclass import drawn
@@ -199,6 +204,15 @@ def test_events_of_two_classes_raise_the_lower_end():
     p, y = (np.array(column) for column in zip(*rows, strict=True))
     found = multiclass_calibration_distance(p / 10, y, method="bracket")
     assert 3.0 - 1e-9 < found.lower < found.upper
+
+
+def test_of_more_classes_than_a_mesh_has_prices_are_those_of_each_class():
+    k, rng = MOST_MESH_CLASSES + 1, np.random.default_rng(3)
+    p, y = rng.multinomial(6, np.full(k, 1 / k), 60) / 6, rng.integers(0, k, 60)
+    found = multiclass_calibration_distance(p, y, method="bracket", budget=0.1)
+    assert_is_calibrated(found, p, y)
+    assert 0.0 < found.lower < found.upper
+    assert found.upper < np.abs(p - class_frequencies(y, np.zeros(60, np.int64), k)).sum()
 
 
 def test_a_look_ahead_is_a_witness_that_little_work_does_not_find():
