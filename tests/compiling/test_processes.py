@@ -216,7 +216,7 @@ outcomes = rng.random(60) < hints
 calibration_distance(hints, outcomes, method="exact")
 calibration_distance(rng.random(60), outcomes, method="bracket", budget=0.01)
 AlmostOneStepAhead(horizon=60, hints=True).replay(outcomes, hints)
-recalibrate_stream(hints, outcomes, np.arange(60) + 5)
+recalibrate_stream(hints, outcomes, settled_at=np.arange(60) + 5)
 simplex = SimplexAlmostOneStepAhead(3, horizon=60)
 for label in y:
     simplex.observe(simplex.forecast(), label)
