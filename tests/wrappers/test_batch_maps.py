@@ -15,7 +15,7 @@ from onlinecal import (
 )
 from onlinecal.measures.decision.errors import decision_loss_gap
 from onlinecal.recalibration.decision.losses import gaussian_losses
-from onlinecal.recalibration.lp.online import LevelSetCounts, OnlineLp
+from onlinecal.recalibration.lp.online import LevelSetCounts, OnlineLp, statistics_of
 from tests.estimators import learn
 from tests.parts import part_of
 from tests.wrappers.scripted import Told
@@ -277,3 +277,13 @@ def test_a_label_that_the_model_never_names_has_a_probability_from_the_first_fit
     learn(model, [({"a": 0.6, "b": 0.4}, "abz"[i % 3]) for i in range(30)])
     assert model.recalibrator.n_features_in_ == 3
     assert model.predict_proba_one({"a": 0.6, "b": 0.4})["z"] > 0.0
+
+
+def test_the_unit_of_weights_changes_no_statistics():
+    rng, counts = np.random.default_rng(0), LevelSetCounts(20)
+    for level, label in zip(rng.integers(0, 8, 60).tolist(), rng.integers(0, 2, 60).tolist(), strict=True):
+        counts.add(((0, level),), {0: level / 8, 1: 1.0 - level / 8}, label)
+    asked = 2, 0.6, True, 0, 0.1
+    before = repr(statistics_of([counts], *asked))
+    counts._scale(4.0)
+    assert repr(statistics_of([counts], *asked)) == before

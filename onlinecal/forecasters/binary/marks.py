@@ -41,7 +41,7 @@ def mark(guide: Memory, start: int, cell: int, on: int) -> None:
 @inlined
 def mark_run(guide: Memory, start: int, n_cells: int, first: int, last: int) -> None:
     """Mark the cells from `first` to `last` that exist, and no others."""
-    first, last = max(first, 0), min(last, n_cells - 1)
+    last = min(last, n_cells - 1)
     for number in range(marks_length(n_cells)):
         low, high = max(first - 64 * number, 0), min(last - 64 * number, 63)
         guide[start + number] = (ALL_BITS << low) & ~((ALL_BITS << 1) << high) if low <= high else 0
