@@ -297,7 +297,9 @@ class BoostedRecalibrator(BaseEstimator):
         learn = self._learn_log_odds if self.step == "log-odds" else self._learn_level_sets
         learn(regressors, X, outcomes, forecasts, weights)
         validate_data(self, X, skip_check_array=True)
-        self._initial = None if isinstance(start, np.ndarray | list | tuple) else start
+        is_asked = isinstance(start, float) or callable(start) or hasattr(start, "predict")
+        self._initial = start if is_asked else None
+        self._has_texts = [first_text(column) is not None for column in columns_in(X)]
         return self
 
     def _learn_level_sets(self, regressors: list[Any], X: Any, y: Floats, p: Floats, weights: Floats) -> None:
@@ -390,11 +392,11 @@ class BoostedRecalibrator(BaseEstimator):
 
         X has features in the columns of `fit`, shape (n, d). `initial` are the probabilities to mend of these
         rows, shape (n,), or a model that is asked for them. None: the `initial` of `fit` is asked; if that
-        was an array, probabilities must be given here.
+        was an array, probabilities must be given here, and if `fit` was given None they must not.
 
         With level sets, answers are on the grid 0, 1/m, ..., 1. A row keeps its value in a round in which no
-        regressor was fitted at this value, since too few rows of `fit` had it. Raises ValueError for bad X or
-        initial, NotFittedError before `fit`.
+        regressor was fitted at this value, since too few rows of `fit` had it. Raises ValueError for bad X,
+        as texts in a column that had none in `fit`, or bad initial; NotFittedError before `fit`.
         """
         *_, last = self.staged_predict_proba(X, initial)
         return last
@@ -410,12 +412,9 @@ class BoostedRecalibrator(BaseEstimator):
         X = unmasked(X)
         n, _ = check_features(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        start = self._initial if initial is None else initial
-        if start is None:
-            raise ValueError(
-                "initial must be given, got None: fit was given forecasts, so give those of these rows, too"
-            )
-        forecasts = initial_forecasts(start, X, n)
+        refuse_texts(X, self._has_texts)
+        check_initial(self, initial)
+        forecasts = initial_forecasts(self._initial if initial is None else initial, X, n)
         if self.start_ is not None:
             yield from self._stages(X, self._inside(forecasts))
             return
@@ -470,6 +469,52 @@ def check_features(X: Any) -> tuple[int, int]:
             f"X must be two-dimensional, (rows, features), and not empty, got shape {shape}{hint}"
         )
     return int(shape[0]), int(shape[1])
+
+
+def columns_in(X: Any) -> Iterator[Any]:
+    """The columns of a table, in their order, each with a type; of a sparse one, which has no texts, none."""
+    if hasattr(X, "tocsr"):
+        return iter(())
+    if hasattr(X, "iloc"):
+        return (X.iloc[:, place] for place in range(X.shape[1]))
+    if hasattr(X, "get_columns"):
+        return iter(X.get_columns())
+    return iter((X if hasattr(X, "dtype") else np.asarray(X, object)).T)
+
+
+def first_text(column: Any) -> tuple[int, Any] | None:
+    """The first row of a column with a text, and the text; None if there is none."""
+    kind = column.dtype
+    if kind.is_numeric() if isinstance(kind, pl.DataType) else kind.kind in "biufcmM":
+        return None
+    values = enumerate(column)
+    return next(((row, value) for row, value in values if isinstance(value, (str, bytes))), None)
+
+
+def refuse_texts(X: Any, has_texts: list[bool]) -> None:
+    """ValueError for texts in a column that had none; most regressors would read some of them as numbers."""
+    for place, (column, may_have) in enumerate(zip(columns_in(X), has_texts, strict=False)):
+        if not may_have and (found := first_text(column)) is not None:
+            row, text = found
+            name = column.name if hasattr(column, "name") else place
+            got = shown(text.tolist() if isinstance(text, np.generic) else text)
+            raise ValueError(
+                f"X must hold no texts in column {name!r}, as it held none in fit, got {got} at row "
+                f"{row}: give numbers"
+            )
+
+
+def check_initial(model: BoostedRecalibrator, initial: Any) -> None:
+    """ValueError unless a fitted model is given forecasts to mend where it has none, and none else."""
+    if model._initial is None and initial is None:
+        raise ValueError(
+            "initial must be given, got None: fit was given forecasts, so give those of these rows, too"
+        )
+    if isinstance(model._initial, float) and initial is not None:
+        raise ValueError(
+            f"initial must be left out, got {shown(initial)}: fit was given none, and began with the mean "
+            "outcome for every row"
+        )
 
 
 def merged(X: Any, y: Floats, p: Floats, weights: Floats) -> tuple[Any, Floats, Floats, Floats]:

@@ -13,6 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OrdinalEncoder
 from sklearn.tree import DecisionTreeRegressor
 
 from onlinecal import BoostedRecalibrator
@@ -64,7 +66,7 @@ def test_least_squares_halts_in_time_and_is_multicalibrated(seed, alpha, bound, 
     falls = -np.diff(errors)
     assert (falls[:-1] >= alpha / (2 * bound)).all()
     assert falls[-1] < alpha / (2 * bound)
-    f, h = worst_functions(model, X, y, start if given_start else np.full(len(y), y.mean()), bound)
+    f, h = worst_functions(model, X, y, initial, bound)
     *_, last = stages = list(model.staged_predict_proba(X, initial))
     assert (last == f).all()
     assert [np.mean((stage - y) ** 2) for stage in stages] == pytest.approx(errors[:-1])
@@ -159,6 +161,30 @@ def test_classifiers_regressors_and_functions_may_give_the_start():
     assert BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, line).predict_proba(X).max() <= 1.0
     with pytest.raises(ValueError, match="initial must be given, got None"):
         by_array.predict_proba(X)
+    by_series = BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y, pd.Series(start))
+    with pytest.raises(ValueError, match="initial must be given, got None"):
+        by_series.predict_proba(X)
+    with pytest.raises(ValueError, match=r"initial must be left out, got \[0.5, 0.5\]: fit was given none"):
+        BoostedRecalibrator.as_in_paper(alpha=0.02).fit(X, y).predict_proba(X[:2], [0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    "kind", [pd.DataFrame, pl.DataFrame, lambda columns: np.array(list(columns.values())).T]
+)
+def test_texts_are_refused_in_columns_that_had_none(kind):
+    X, y, _ = table(3, 200)
+    fitted = BoostedRecalibrator(cv=2).fit(kind({"a": X[:, 0], "b": X[:, 1]}), y)
+    with pytest.raises(ValueError, match=r"X must hold no texts in column .*, got .*'0.5' at row"):
+        fitted.predict_proba(kind({"a": [0.5, 0.5], "b": ["0.5", "0.25"]}))
+    if kind is not pl.DataFrame:
+        fitted.predict_proba(kind({"a": np.array([0.5, 0.25], object), "b": [1, 2]}))
+
+
+def test_a_column_that_had_texts_may_have_others():
+    X, y = pd.DataFrame({"a": np.arange(200) % 2, "b": ["x", "y"] * 100}), np.arange(200) % 2
+    encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+    model = BoostedRecalibrator(make_pipeline(encoder, LinearRegression()), cv=2)
+    assert model.fit(X, y).predict_proba(X.assign(b="z")).shape == (200,)
 
 
 BAD = [

@@ -241,8 +241,8 @@ def recalibrated(
     groups
         For a `GroupRecalibrator`, and for no other: the names of the columns of the groups, as in the fit.
     initial
-        For a `BoostedRecalibrator` that was fitted with forecasts: the column of initial forecasts. None:
-        there is none.
+        For a `BoostedRecalibrator` that was fitted with forecasts: the column of initial forecasts. One that
+        was fitted with a model asks it if this is None. None: there is none.
     into
         The name of the added column. Of k columns `a`, `b`, ... it is how k names begin: by default
         `recalibrated_a`, `recalibrated_b`, ...
@@ -257,10 +257,12 @@ def recalibrated(
     Raises
     ------
     ValueError
-        table is no Spark data frame, a column is missing, there twice or not made of numbers, their number or
-        names differ from the fit's, `into` names a column that is there, an argument does not go with this
-        recalibrator, or it is not fitted (NotFittedError). A bad value in a row is found when the answer is
-        used: Spark's error then has the recalibrator's message, whose row counts within one batch.
+        table is no Spark data frame, or a stream; a column is missing or there twice; forecasts,
+        probabilities, or features that were numbers in the fit, are none; number or names of `columns` or
+        `groups` differ from the fit's; `into` names a column that is there; groups or initial are given where
+        the fit had none, or missing where it had some; or the recalibrator is not fitted (NotFittedError). A
+        bad value in a row is found when the answer is used: Spark's error then has the recalibrator's
+        message, whose row counts within one batch.
     """
     check_table(table)
     from pyspark.sql.functions import pandas_udf, struct
@@ -270,10 +272,13 @@ def recalibrated(
     from sklearn.utils.validation import check_is_fitted
 
     from onlinecal.recalibration import BoostedRecalibrator, GroupRecalibrator
+    from onlinecal.recalibration.boosted import check_initial
 
     if isinstance(recalibrator, BaseEstimator):
         check_is_fitted(recalibrator)
     names, members = names_of(columns), names_of(groups)
+    if not names:
+        raise ValueError(f"columns is empty, {columns!r}: name at least one")
     check_columns(table, names, "columns")
     check_columns(table, members, "groups")
     check_columns(table, [*members, *names], "groups and columns together")
@@ -292,9 +297,12 @@ def recalibrated(
             raise ValueError(
                 f"columns must be the name of one column of forecasts for a GroupRecalibrator, got {names}"
             )
+        recalibrator._maker.check_columns(members)
         inputs = [number(table, columns), *map(column, members)]
     elif is_boosted:
         _check_fit(recalibrator, names)
+        check_initial(recalibrator, initial)
+        _refuse_texts(table, names, recalibrator._has_texts)
         if initial is not None and INITIAL in names:
             raise ValueError(f"columns must not name {INITIAL!r} beside initial=: rename it, and fit again")
         first = [] if initial is None else [number(table, initial, "initial").alias(INITIAL)]
@@ -355,6 +363,19 @@ def _check_fit(recalibrator: Any, names: list[str]) -> None:
     fitted = [str(name) for name in getattr(recalibrator, "feature_names_in_", names)]
     if names != fitted:
         raise ValueError(f"columns must be {fitted}, as in the fit, got {names}")
+
+
+def _refuse_texts(table: DataFrame, names: list[str], has_texts: list[bool]) -> None:
+    """Refuse texts in columns that held none in the fit of a `BoostedRecalibrator`."""
+    from pyspark.sql.types import BinaryType, StringType
+
+    for name, may_have in zip(names, has_texts, strict=False):
+        kind = table.schema[name].dataType
+        if not may_have and isinstance(kind, StringType | BinaryType):
+            raise ValueError(
+                f"columns: column {name!r} must hold no texts, as it held none in the fit, but it holds "
+                f"{kind.simpleString()}: cast it to double"
+            )
 
 
 def check_table(table: Any) -> None:

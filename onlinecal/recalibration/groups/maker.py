@@ -98,15 +98,30 @@ class GroupMaker:
         if self.predicates:
             return self._ask(groups, n_rows)
         if self._labelled and hasattr(groups, "columns"):
-            missing = [name for name in self.names_ if name not in map(str, groups.columns)]
-            if missing:
-                raise ValueError(f"groups must have the column {missing[0]!r}, which it had in fit")
+            self.check_columns(groups.columns)
             by_name = {str(name): name for name in groups.columns}
             groups = groups[[by_name[name] for name in self.names_]]
         members = check_groups(groups, n_rows)
-        if members.shape[1] != self.n_groups_:
-            raise ValueError(f"groups must have the {self.n_groups_} columns of fit, got {members.shape[1]}")
+        self._check_number(members.shape[1])
         return members
+
+    def check_columns(self, names: Iterable[Any]) -> None:
+        """ValueError unless a table with columns of these names has the groups of `fit`, as far as they say.
+
+        Predicates may ask for any columns.
+        """
+        given = [str(name) for name in names]
+        if self.predicates:
+            return
+        if self._columns is None and not self._labelled:
+            return self._check_number(len(given))
+        for name in self.names_ if self._columns is None else self._columns:
+            if name not in given:
+                raise ValueError(f"groups must have the column {name!r}, which it had in fit")
+
+    def _check_number(self, n_columns: int) -> None:
+        if n_columns != self.n_groups_:
+            raise ValueError(f"groups must have the {self.n_groups_} columns of fit, got {n_columns}")
 
     def _ask(self, table: Any, n_rows: int) -> Bools:
         columns = []
@@ -176,10 +191,8 @@ class GroupMaker:
             )
         if len(frame) != n_rows:
             raise ValueError(f"groups must have a row for each of the {n_rows} forecasts, got {len(frame)}")
+        self.check_columns(frame.columns)
         by_name = {str(name): name for name in frame.columns}
-        for name in self._columns or ():
-            if name not in by_name:
-                raise ValueError(f"groups must have the column {name!r}, which it had in fit")
         return {name: frame[by_name[name]] for name in self._columns or ()}
 
 

@@ -202,7 +202,16 @@ def fitted(spark, rounds):
     P, y = predictions(200, 3, 0)
     rows = as_table(spark, P, name="x", p=0.5)
     groups = GroupRecalibrator().fit(rounds["p"], rounds["y"], rounds[["shop"]])
-    return {"rows": rows, "classes": DecisionRecalibrator(epsilon=0.1).fit(P, y), "groups": groups}
+    features, came = np.arange(400.0).reshape(200, 2), np.arange(200) % 2
+    start = np.full(200, 0.5)
+    return {
+        "rows": rows,
+        "classes": DecisionRecalibrator(epsilon=0.1).fit(P, y),
+        "groups": groups,
+        "matrix": GroupRecalibrator().fit(rounds["p"], rounds["y"], rounds[["hour"]].to_numpy() == 1),
+        "features": BoostedRecalibrator(cv=2).fit(features, came),
+        "forecasts": BoostedRecalibrator(cv=2).fit(features, came, start),
+    }
 
 
 @pytest.mark.parametrize(
@@ -220,6 +229,12 @@ def fitted(spark, rounds):
         ("groups", "p", {}, "groups must be given for a GroupRecalibrator"),
         ("groups", "p", {"groups": ["name", "p"]}, "together must name different columns, got 'p'"),
         ("groups", ["p", "c0"], {"groups": "name"}, "columns must be the name of one column of forecasts"),
+        ("groups", "p", {"groups": "name"}, "groups must have the column 'shop', which it had in fit"),
+        ("matrix", "p", {"groups": ["name", "c0"]}, "groups must have the 1 columns of fit, got 2"),
+        ("classes", [], {}, r"columns is empty, \[\]: name at least one"),
+        ("features", ["c0", "name"], {}, "column 'name' must hold no texts, as it held none in the fit, but"),
+        ("features", ["c0", "c1"], {"initial": "p"}, "initial must be left out, got 'p': fit was given none"),
+        ("forecasts", ["c0", "c1"], {}, "initial must be given, got None"),
     ],
 )
 def test_recalibrators_are_refused_other_columns(fitted, what, columns, given, message):
