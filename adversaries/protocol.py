@@ -42,7 +42,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from inspect import getdoc
+from inspect import getdoc, signature
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -276,7 +276,7 @@ class Adversary:
         Its kind, an entry of the catalogue.
     phases
         The phases of the game, at least one; only the last may last as long as the game goes on. Their states
-        are copied.
+        are copied. Steps are called as step(state, t, forecast, rise_zero, rise_one, u).
     seed
         An integer or a sequence of integers, none negative, or a `numpy.random.SeedSequence`. The same seed
         always gives the same outcomes.
@@ -293,12 +293,13 @@ class Adversary:
     Raises
     ------
     ValueError
-        For phases that are no `Phase`, or none at all, and for any other seed, None and generators among
-        them.
+        For phases that are no `Phase`, or none at all, for steps that cannot be called so, and for any other
+        seed, None and generators among them.
     """
 
     n_classes: int | None = None
     """k of a `MulticlassAdversary`; None for outcomes 0 and 1."""
+    _step_arguments: tuple[str, ...] = ("state", "t", "forecast", "rise_zero", "rise_one", "u")
 
     def __init__(
         self,
@@ -315,6 +316,12 @@ class Adversary:
         given = tuple(phases) if isinstance(phases, Iterable) else ()
         if not given or not all(isinstance(phase, Phase) for phase in given):
             raise ValueError(f"phases must be a sequence of Phase, at least one, got {shown(phases)}")
+        for place, phase in enumerate(given):
+            if not _takes(phase.step, self._step_arguments):
+                raise ValueError(
+                    f"phases must have steps that are called as step({', '.join(self._step_arguments)}), got "
+                    f"{shown(phase.step)} in phase {place}"
+                )
         self._initial = tuple(_fresh(phase) for phase in given)
         self.reset()
 
@@ -464,6 +471,17 @@ class Adversary:
         return np.fromiter(outcomes, np.uint8 if k is None else np.int64, T)
 
 
+def _takes(step: Any, arguments: tuple[str, ...]) -> bool:
+    """Whether a step can be called with so many arguments, as far as that is known."""
+    try:
+        signature(step).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:  # what is written in C may tell nothing
+        return True
+    return True
+
+
 def _fresh(phase: Phase) -> Phase:
     return replace(phase, state=phase.state.copy())
 
@@ -485,9 +503,9 @@ class MulticlassAdversary(Adversary):
     Parameters
     ----------
     name, kind, phases, seed, horizon
-        Its name, its entry of the catalogue, the phases of the game, the seed of its draws (an integer or a
-        sequence of integers, none negative, or a `numpy.random.SeedSequence`), and the number of rounds it
-        was made for, or None.
+        Its name, its entry of the catalogue, the phases of the game, whose steps are called as
+        step(state, t, forecast, rises, u), the seed of its draws (an integer or a sequence of integers, none
+        negative, or a `numpy.random.SeedSequence`), and the number of rounds it was made for, or None.
     n_classes
         k, from 2 to 1000.
 
@@ -499,11 +517,12 @@ class MulticlassAdversary(Adversary):
     Raises
     ------
     ValueError
-        For n_classes below 2 or above 1000, for phases that are no `Phase`, or none at all, and for any other
-        seed, None and generators among them.
+        For n_classes below 2 or above 1000, for phases that are no `Phase`, or none at all, for steps that
+        cannot be called so, and for any other seed, None and generators among them.
     """
 
     n_classes: int
+    _step_arguments = ("state", "t", "forecast", "rises", "u")
 
     def __init__(
         self,

@@ -165,7 +165,9 @@ def create(spec: str, horizon: int | None = None, *, seed: Seed = 0) -> Adversar
         setting with commas in it (a spec, a path) goes in square brackets.
     horizon
         The number of rounds to be played, at least 1. Where `describe` says needs_horizon, it has to be
-        given. Only recorded streams (file, river) end there; others play on. None: it is not known.
+        given. Recorded streams (file, river) end there, or with None after their last row, and so does what
+        is composed of them if it ends with one (a mixture: if either player is one); all others play on.
+        None: it is not known.
     seed
         An integer or a sequence of integers, none negative, or a `numpy.random.SeedSequence`. Equal specs,
         horizons and seeds make identical adversaries.
@@ -241,7 +243,8 @@ def create_multiclass(
         k, from 2 to 1000.
     horizon
         The number of rounds to be played, at least 1. Where `describe_multiclass` says needs_horizon, it has
-        to be given. Only recorded streams (file, river) end there; others play on. None: it is not known.
+        to be given. Recorded streams (file, river) end there, or with None after their last row, and so does
+        what is composed of them if it ends with one; all others play on. None: it is not known.
     seed
         An integer or a sequence of integers, none negative, or a `numpy.random.SeedSequence`. Equal specs,
         numbers of classes, horizons and seeds make identical adversaries.

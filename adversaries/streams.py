@@ -382,8 +382,8 @@ def recorded_phases(
     stream, origin = read(**values), values.get("path") or values["name"]
     if horizon is not None and horizon > len(stream):
         raise ValueError(
-            f"{origin} has only {len(stream)} rounds: the horizon, the number of rounds to play, must be at "
-            f"most that, got {horizon}"
+            f"{origin} has only {len(stream)} rounds, and is to play {horizon}: play fewer rounds, or a "
+            "longer stream"
         )
     if size and (stream.n_classes or 2) > size[0]:
         raise ValueError(

@@ -115,11 +115,18 @@ def test_the_type_of_checked_shares_tells_whether_all_are_zero_or_one():
         ),
         ([-1, 1], "y must be numbers in [0, 1] or boolean, got -1 at row 0: for -1 and 1 give (y + 1) // 2"),
         ([], "y is empty: give at least one value"),
-        ([[0.5]], "y must be one-dimensional, got shape (1, 1): give one column of it"),
+        ([[0.5]], "y must be one-dimensional, got shape (1, 1): give its one row, as y[0]"),
+        ([[0, 1], [1, 0]], "y must be one-dimensional, got shape (2, 2): give one column of it"),
+        (0.5, "y must be one-dimensional, got shape (): give a list of values"),
+        ({0, 1}, "y must be a column, got a set, which has no order: give a list in order"),
     ],
 )
 def test_refused_shares_are_named_with_their_row(given, message):
     assert refusal(partial(check_shares, name="y"), given) == message
+
+
+def test_the_keys_of_a_dict_have_an_order():
+    assert check_shares({0.5: "a", 0: "b"}.keys(), "y").tolist() == [0.5, 0.0]
 
 
 @pytest.mark.parametrize("check", [check_history, check_share_history, check_labelled_rows])

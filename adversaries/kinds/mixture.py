@@ -38,10 +38,12 @@ def two_phases(values: Mapping[str, Any], *size_and_horizon: Any) -> tuple[Phase
     switch = values["switch"]
     if switch is None:
         if horizon < 2:
-            raise ValueError(f"two-phase needs a horizon of at least 2 rounds, got {horizon}")
+            raise ValueError(f"two-phase must play at least 2 rounds, got {horizon}: play more rounds")
         switch = horizon // 2
     if horizon is not None and switch >= horizon:
-        raise ValueError(f"two-phase: switch must be less than the horizon of {horizon} rounds, got {switch}")
+        raise ValueError(
+            f"two-phase: switch must be less than {horizon}, the rounds that it is to play, got {switch}"
+        )
     *early, last = build(values["first"], switch)
     left = switch - sum(phase.rounds or 0 for phase in early)
     second = build(values["second"], None if horizon is None else horizon - switch)

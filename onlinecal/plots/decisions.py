@@ -72,7 +72,7 @@ def decision_costs(
     Raises
     ------
     ValueError
-        For bad probabilities, labels, losses or color, by name and value, before anything is drawn.
+        For bad probabilities, labels, losses, color or ax, by name and value, before anything is drawn.
     """
     table = decision_costs_table(probabilities, labels, losses)
     style.check_colour(color)

@@ -68,14 +68,17 @@ def group_mean_biases(
     groups
         Which of G groups each row is in, shape (T, G): an array of booleans or of 0 and 1, or a data frame of
         pandas or polars with boolean columns alone. Or a data frame of categories, which has other columns:
-        then everyone, each value of a column and each pair of values of two columns are groups.
+        then the groups are everyone, each value of a column and each pair of values of two columns that at
+        least 2 % of the rows have (a pair with all rows of one of its values is left out). Numbers are values
+        as they stand: cut them into ranges first.
     ax
         The axes to draw on; None: those of a new figure.
     after
         The forecasts of the same rounds after a recalibration, shape (T,), for a second dot each.
     names
-        The names of the G groups; None: those of a data frame's columns, or made of its categories, as sex=f;
-        of an array their numbers, from 0.
+        The names of the G groups; None: those of a data frame's columns, of an array their numbers, from 0.
+        Of categories leave it None: how many groups there are depends on the rows, and they are called after
+        column and value, as sex=f.
     shown
         How many groups to draw, those on top, at least 1.
     confidence
@@ -93,7 +96,7 @@ def group_mean_biases(
     Raises
     ------
     ValueError
-        For bad forecasts, outcomes, groups, after, names, shown or confidence, by name and value, before
+        For bad forecasts, outcomes, groups, after, names, shown, confidence or ax, by name and value, before
         anything is drawn.
     """
     table = group_mean_biases_table(
@@ -264,7 +267,9 @@ def group_biases(
     groups
         Which of G groups each row is in, shape (T, G): an array of booleans or of 0 and 1, or a data frame of
         pandas or polars with boolean columns alone. Or a data frame of categories, which has other columns:
-        then everyone, each value of a column and each pair of values of two columns are groups.
+        then the groups are everyone, each value of a column and each pair of values of two columns that at
+        least 2 % of the rows have (a pair with all rows of one of its values is left out). Numbers are values
+        as they stand: cut them into ranges first.
     ax
         The axes to draw on; None: those of a new figure.
     after
@@ -272,8 +277,9 @@ def group_biases(
     n_bins
         How finely forecasts are told apart, at least 1; None: a level set for each distinct forecast.
     names
-        The names of the G groups; None: those of a data frame's columns, or made of its categories, as sex=f;
-        of an array their numbers, from 0.
+        The names of the G groups; None: those of a data frame's columns, of an array their numbers, from 0.
+        Of categories leave it None: how many groups there are depends on the rows, and they are called after
+        column and value, as sex=f.
     shown
         How many groups to draw, at least 1: those with the largest violations of `forecasts`, which are the
         bias squared times the group's share of all rows.
@@ -290,7 +296,7 @@ def group_biases(
     Raises
     ------
     ValueError
-        For bad forecasts, outcomes, groups, after, n_bins, names or shown, by name and value, before
+        For bad forecasts, outcomes, groups, after, n_bins, names, shown or ax, by name and value, before
         anything is drawn.
     """
     table = group_biases_table(forecasts, outcomes, groups, after=after, n_bins=n_bins, names=names)
@@ -442,8 +448,8 @@ def level_sets(
     Raises
     ------
     ValueError
-        For bad probabilities, labels, after, p, n_bins, classes, shown or confidence, by name and value,
-        before anything is drawn.
+        For bad probabilities, labels, after, p, n_bins, classes, shown, confidence or ax, by name and
+        value, before anything is drawn.
     """
     table = level_sets_table(
         probabilities, labels, after=after, p=p, n_bins=n_bins, classes=classes, confidence=confidence

@@ -80,8 +80,8 @@ def running_biases(
     ax
         The axes to draw on; None: those of a new figure.
     rounds
-        After how many rounds the biases are shown: a number of moments, evenly spread, or the moments
-        themselves, whole numbers from 1 to T, in order.
+        After how many rounds the biases are shown: a number of moments, evenly spread (all rounds if there
+        are fewer), or a list of the moments themselves, whole numbers from 1 to T, in order.
     n_bins
         Even parts of [0, 1] that share a colour, that of the sum of their biases. None: a colour for each
         distinct forecast if there are at most 80, else 80 parts.
@@ -104,14 +104,15 @@ def running_biases(
     Raises
     ------
     ValueError
-        For bad forecasts, outcomes, rounds, n_bins or look_ahead, by name and value, before anything is
-        drawn.
+        For bad forecasts, outcomes, rounds, n_bins, look_ahead, course or ax, by name and value, before
+        anything is drawn.
     """
     table = running_biases_table(forecasts, outcomes, rounds=rounds, n_bins=n_bins, look_ahead=look_ahead)
+    check_flag(course, "course")
     ax = style.axes_or_new(ax, (7.6, 3.8))
     limit = bias_limit(table)
     draw_biases(ax, table, limit)
-    if check_flag(course, "course"):
+    if course:
         draw_course(ax, table)
     draw_scale(ax.inset_axes((1.02, 0.0, 0.022, 1.0)), limit)
     style.describe(ax, "round t", "value v", "Biases so far: blue values were too high, orange ones too low")
@@ -196,6 +197,9 @@ def draw_course(axis: Axes, table: pl.DataFrame) -> None:
     if len(at) > 1 and np.median(np.abs(np.diff(forecast))) > JUMP:
         axis.scatter(at, forecast, s=4, color=style.INK, lw=0, zorder=3)
         return
+    if len(at) == 1:
+        # the forecasts of all rounds up to the only moment
+        at, low, forecast, high = np.array([[0.0, *at], *(end.repeat(2) for end in (low, forecast, high))])
     axis.fill_between(at, low, high, color=style.INK, alpha=0.12, lw=0, step="pre")
     axis.plot(at, forecast, color=style.INK, lw=0.7)
 
@@ -259,8 +263,8 @@ def certificate(
     Raises
     ------
     ValueError
-        For numbers that are missing or negative, rounds that decrease, lengths that differ, or a bad color,
-        by name and value, before anything is drawn.
+        For numbers that are missing or negative, rounds that decrease, lengths that differ, or a bad
+        normalize, color or ax, by name and value, before anything is drawn.
     """
     table = certificate_table(certificates, guarantees, rounds=rounds, normalize=normalize)
     style.check_colour(color)
@@ -269,15 +273,18 @@ def certificate(
     colour = color or style.next_colour(ax)
     draw_line(ax, table, "certificate", colour, label=label)
     if not normalize:
-        ax.set(xscale="log", yscale="log")
+        # where all sums are 0, a logarithmic scale has nothing to show
+        has_height = any((np.asarray(line.get_ydata()) > 0.0).any() for line in ax.lines)
+        ax.set(xscale="log", yscale="log" if has_height else ax.get_yscale())
         ax.minorticks_off()
     elif is_new:
         ax.set(xlim=(0, table["round"][-1]), ylim=(0, 1.1 * max(later_height(table), 0.01)))
     if guarantees is not None:
-        ax.plot(table["round"], table["guarantee"], color=style.INK, lw=2, zorder=4)
+        look: Any = {"color": style.INK, "lw": 2, "zorder": 4, "marker": style.marker_of(table)}
+        ax.plot(table["round"], table["guarantee"], **look)
         end = table.select("round", "guarantee").row(-1)
-        look: Any = {"weight": "bold", "color": style.INK, "path_effects": style.HALO, "zorder": 6}
-        style.near(ax, "guarantee", end, (0, 4), ha="right", va="bottom", **look)
+        words: Any = {"weight": "bold", "color": style.INK, "path_effects": style.HALO, "zorder": 6}
+        style.near(ax, "guarantee", end, (0, 4), ha="right", va="bottom", **words)
     unit = "certificate / t" if normalize else "certificate (sum over rounds so far)"
     style.describe(ax, "round t", unit, "Proven: at most so far from calibrated", label is not None)
     return Picture(ax, table)
@@ -308,7 +315,8 @@ def certificate_table(
 
 def draw_line(axis: Axes, table: pl.DataFrame, column: str, color: str, **look: Any) -> None:
     """Draw a column of a history against the column round, with a look of matplotlib's."""
-    (line,) = axis.plot(table["round"], table[column], color=color, **{"lw": 1.8, "zorder": 3, **look})
+    usual = {"lw": 1.8, "zorder": 3, "marker": style.marker_of(table)}
+    (line,) = axis.plot(table["round"], table[column], color=color, **{**usual, **look})
     line.set_gid(f"{style.KIND_PREFIX}{column}")
 
 
@@ -348,8 +356,8 @@ def running_distance(
     ax
         The axes to draw on; None: those of a new figure.
     rounds
-        After how many rounds it is measured: a number of moments, evenly spread, or the moments themselves,
-        whole numbers from 1 to T, in order.
+        After how many rounds it is measured: a number of moments, evenly spread (all rounds if there are
+        fewer), or a list of the moments themselves, whole numbers from 1 to T, in order.
     budget
         The most effort for each distance, above 0: with 1 each takes up to three seconds, and more makes the
         bracket narrower. The work ends before that when upper - lower is at most 5 % of upper.
@@ -367,7 +375,8 @@ def running_distance(
     Raises
     ------
     ValueError
-        For bad forecasts, outcomes, rounds, budget or color, by name and value, before anything is drawn.
+        For bad forecasts, outcomes, rounds, budget, color or ax, by name and value, before anything is
+        drawn.
     """
     table = running_distance_table(forecasts, outcomes, rounds=rounds, budget=budget)
     style.check_colour(color)
@@ -375,7 +384,10 @@ def running_distance(
     colour = color or style.next_colour(ax)
     top = max(ax.get_ylim()[1] if ax.lines else 0.01, 1.2 * later_height(table))
     draw_line(ax, table, "upper", colour, label=label)
-    ax.fill_between(table["round"], table["lower"], table["upper"], color=colour, alpha=0.2, lw=0)
+    band: Any = {"color": colour, "alpha": 0.2}
+    ax.fill_between(table["round"], table["lower"], table["upper"], lw=0, **band)
+    if table.height == 1:
+        ax.vlines(table["round"], table["lower"], table["upper"], lw=5, **band)
     ax.set(xlim=(0, max(float(table["round"][-1]), ax.dataLim.x1)), ylim=(0, top))
     style.describe(
         ax, "round t", "distance / t", "Distance to calibration so far, per round", label is not None
@@ -411,7 +423,7 @@ def model_weights(weights: ArrayLike, names: Sequence[Any], *, ax: Axes | None =
         The weight of each of N models in each of T rows, shape (T, N), not negative; with sum 1 in each row
         the areas fill the axes. `CombinedForecasts.weights` is such a table.
     names
-        The names of the N models, which must differ.
+        The names of the N models, which must differ as texts: 1 and "1" do not.
     ax
         The axes to draw on; None: those of a new figure.
 
@@ -420,16 +432,19 @@ def model_weights(weights: ArrayLike, names: Sequence[Any], *, ax: Axes | None =
     Picture
         Its table has a row for each stretch, with the column row, the number of rows up to its end, and a
         column with the name of each model, the average of its weight in the stretch. (The column of a model
-        called row is called "model row".)
+        called row is called "model row", or "model model row" if a model has that name, and so on.)
 
     Raises
     ------
     ValueError
-        If weights are not such a table, or names are not N different names; before anything is drawn.
+        If weights are not such a table, names not N different ones, or ax no axes; before anything is drawn.
     """
     table = model_weights_table(weights, names)
     ax = style.axes_or_new(ax, (6.4, 3.4))
     rounds, *parts = table.to_numpy().T
+    if len(rounds) == 1:
+        # an area needs two ends
+        rounds, parts = np.array([0.0, rounds[0]]), [part.repeat(2) for part in parts]
     look = style.looks(table.columns[1:])
     ax.stackplot(rounds, parts, colors=[line_look.colour for line_look in look.values()], alpha=0.75, lw=0)
     last = np.array([part[-1] for part in parts])
@@ -464,7 +479,8 @@ def model_weights_table(weights: ArrayLike, names: Sequence[Any]) -> pl.DataFram
     ends = np.unique(np.linspace(0, len(table), min(MOST_WEIGHT_ROWS, len(table)) + 1).astype(np.int64))
     means = np.add.reduceat(table, ends[:-1], axis=0) / np.diff(ends)[:, None]
     # a model may be called as the column of rows is
-    columns = {
-        "model row" if name == "row" else name: column for name, column in zip(called, means.T, strict=True)
-    }
+    freed = "model row"
+    while freed in called:
+        freed = f"model {freed}"
+    columns = {freed if name == "row" else name: column for name, column in zip(called, means.T, strict=True)}
     return pl.DataFrame({"row": ends[1:], **columns})

@@ -136,7 +136,8 @@ def _courses(
         ends = {}
         for part, rows in parts.items():
             look, end = PART_LOOKS[part], float(rows[column][-1])
-            axis.plot(rows[x], rows[column], color=look.colour, lw=2.0, zorder=3)
+            line: Any = {"color": look.colour, "lw": 2.0, "zorder": 3, "marker": style.marker_of(rows)}
+            axis.plot(rows[x], rows[column], **line)
             for other in dotted if axis is axes[0] else ():
                 axis.plot(rows[x], rows[other].cast(pl.Float64), color=look.colour, lw=1.2, ls=DOTTED)
             ends[f"{PART_WORDS[part]} {end:.4f}"] = end, look

@@ -85,7 +85,8 @@ def reliability(
     Raises
     ------
     ValueError
-        For bad forecasts, outcomes, n_bins, confidence or color, by name and value, before anything is drawn.
+        For bad forecasts, outcomes, n_bins, confidence, color or ax, by name and value, before anything is
+        drawn. Forecasts that are all 0 or 1, beside outcomes that are not, are refused as swapped with them.
     """
     table = reliability_table(forecasts, outcomes, n_bins=n_bins, confidence=confidence)
     style.check_colour(color)
@@ -237,7 +238,8 @@ def transport(
     Raises
     ------
     ValueError
-        For bad forecasts, outcomes, witness or budget, by name and value, before anything is drawn.
+        For bad forecasts, outcomes, witness, budget or ax, by name and value, before anything is drawn.
+        Forecasts that are all 0 or 1, beside outcomes that are not, are refused as swapped with them.
     """
     table = transport_table(forecasts, outcomes, witness=witness, budget=budget)
     ax = style.axes_or_new(ax, (4.8, 5.9))

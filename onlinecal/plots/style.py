@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import cycle
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ from scipy.special import ndtri
 from onlinecal.tables.columns import check_number_column
 from onlinecal.tables.writing import whole, write_table
 from onlinecal.texts import shown
-from onlinecal.validation import check_count, check_open_unit
+from onlinecal.validation import as_whole, check_count, check_open_unit
 
 
 class Picture(NamedTuple):
@@ -412,10 +413,15 @@ def check_colour(color: Any) -> None:
 
 
 def check_names(names: Any, argument: str) -> list[str]:
-    """The names in a sequence as texts; ValueError for what is none, or a single text."""
-    if isinstance(names, (str, bytes)) or not isinstance(names, Iterable):
+    """The names in a sequence as texts; ValueError for what is none, or has no order, or a single text."""
+    if isinstance(names, (str, bytes, set, frozenset)) or not isinstance(names, Iterable):
         raise ValueError(f"{argument} must be a list of names, got {shown(names)}")
     return [str(name) for name in names]
+
+
+def marker_of(table: pl.DataFrame) -> str:
+    """The marker of a line through a table's rows: none, but a dot where one row alone makes no line."""
+    return "o" if table.height == 1 else ""
 
 
 def next_colour(axes: Axes) -> str:
@@ -428,10 +434,12 @@ def moments_of(rounds: int | ArrayLike, n_rounds: int | None = None) -> NDArray[
 
     Given moments must be whole numbers from 1 to n_rounds, if that is known, that do not decrease.
     """
+    # an array without axes is the number in it
+    rounds = as_whole(rounds.item() if isinstance(rounds, np.ndarray) and not rounds.ndim else rounds)
     if n_rounds is not None and isinstance(rounds, (int, np.integer)):
         number = min(check_count(rounds, "rounds"), n_rounds)
         return np.unique(np.linspace(0, n_rounds, number + 1)[1:].round().astype(np.int64))
-    if n_rounds is not None and isinstance(rounds, (float, np.floating)):
+    if n_rounds is not None and (rounds is None or isinstance(rounds, (str, bytes, Real))):
         raise ValueError(
             f"rounds must be a whole number of moments, or a list of the moments, got {shown(rounds)}"
         )

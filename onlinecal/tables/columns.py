@@ -232,9 +232,11 @@ def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
         array = array[:, 0]
     if array.ndim != 1:
         names = names_of(values)
-        advice = "" if array.ndim else ": give a list or an array of values"
+        advice = ": give a list of values"
         if array.ndim == 2:
             advice = f": give one column of it{f', as df[{names[0]!r}]' if names else ''}"
+            if len(array) == 1 and not names:
+                advice = f": give its one row, as {name}[0]"
         if names and len(set(names)) < len(names):
             called = next(n for n in names if names.count(n) > 1)
             advice = f": two of its columns are called {called!r}, rename one"

@@ -12,7 +12,7 @@ with it, so who writes to one makes a copy first.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, MappingView, Sequence, Set
 from decimal import Decimal
 from typing import Any
 
@@ -129,7 +129,7 @@ def refuse_no_array(values: Any, name: str, wanted: str) -> None:
         unread = UNREAD_KINDS.get((parent.__module__.partition(".")[0], parent.__name__))
         if unread is not None:
             raise ValueError(f"{name} must be {wanted}, got {unread}")
-    if isinstance(values, Set) and not isinstance(values, Sequence):
+    if isinstance(values, Set) and not isinstance(values, (Sequence, MappingView)):
         kind = type(values).__name__
         raise ValueError(f"{name} must be {wanted}, got a {kind}, which has no order: give a list in order")
     if isinstance(values, Iterator) and not hasattr(values, "__array__"):
@@ -162,7 +162,8 @@ def objects_of(column: Any, name: str) -> list[Any]:
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim != 1:
-            raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}")
+            advice = "one column of it" if array.ndim == 2 else "a list of values"
+            raise ValueError(f"{name} must be one-dimensional, got shape {array.shape}: give {advice}")
         values = array.tolist()
     elif isinstance(column, Iterable):
         values = [_scalar(value) for value in column]

@@ -292,7 +292,8 @@ def _good_rows(columns: dict[str, NumberColumn], path: Path) -> tuple[NDArray[np
         bad = [f"{name} must {c.rule}, got {c.first_bad}" for name, c in columns.items() if not c.good.all()]
         names = ", ".join(columns)
         raise ValueError(
-            f"{called(path)}: no row has good values in all of the columns {names}: {'; '.join(bad)}"
+            f"{called(path)}: no row has good values in all of the columns {names}: {'; '.join(bad)}. "
+            "Correct them, or name other columns"
         )
     reasons = [
         f"{(~column.good).sum():,} by {name}, which must {column.rule}, as {column.first_bad} does not"

@@ -125,6 +125,20 @@ def test_an_adversary_without_phases_is_refused():
             adversaries.Adversary("nobody", kind, phases)
 
 
+def test_steps_for_another_number_of_classes_are_refused():
+    two, three = adversaries.create("coin"), adversaries.create_multiclass("uniform", 3)
+    with pytest.raises(
+        ValueError, match=r"step\(state, t, forecast, rise_zero, rise_one, u\), .*uniform_step"
+    ):
+        adversaries.Adversary("mixed up", two.kind, [*two.phases, *three.phases])
+    with pytest.raises(
+        ValueError, match=r"step\(state, t, forecast, rises, u\), got .*coin_step.* in phase 0"
+    ):
+        adversaries.MulticlassAdversary("mixed up", three.kind, 3, two.phases)
+    with pytest.raises(ValueError, match="got 'coin' in phase 0"):
+        adversaries.Adversary("mixed up", two.kind, [adversaries.Phase("coin", two.phases[0].state)])
+
+
 def test_a_seed_gives_the_same_draws_and_one_that_would_not_is_refused():
     child = np.random.SeedSequence(7).spawn(2)[1]
     adversary = adversaries.create("coin", seed=child)

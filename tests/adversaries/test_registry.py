@@ -39,7 +39,7 @@ def test_specs_have_a_canonical_form(spec, name):
         ("two-phase:first=coyn", r"unknown adversary 'coyn'; did you mean 'coin'\? Known: alternating, "),
         ("two-phase:second=coin:bias=1.5", r"coin: bias must be a number in \[0, 1\], got '1.5'"),
         ("sinusoidal-drift:centre=0.9", r"amplitude must be at most 0\.1 .*centre=0\.9.* got 0\.4"),
-        ("two-phase:switch=10", "switch must be less than the horizon of 10 rounds, got 10"),
+        ("two-phase:switch=10", "switch must be less than 10, the rounds that it is to play, got 10"),
     ],
 )
 def test_a_bad_spec_is_refused_by_name_and_value(spec, message):

@@ -236,12 +236,17 @@ BAD = [
     ("level_sets", TABLE_OF_ONE, {"after": [[1.0]]}, r"after must have the shape .* \(1, 2\), got \(1, 1\)"),
     ("level_sets", TABLE_OF_ONE, {"classes": 5}, "classes must be a list of names, got 5"),
     ("group_biases", GROUP, {"names": 5}, "names must be a list of names, got 5"),
-    (
-        "running_biases",
-        ONE,
-        {"rounds": 2.5},
-        "rounds must be a whole number of moments, .* got 2.5",
+    *(
+        (
+            "running_biases",
+            ONE,
+            {"rounds": rounds},
+            f"rounds must be a whole number of moments, .* got {shown}",
+        )
+        for rounds, shown in ((2.5, 2.5), (np.array(2.5), 2.5), (None, None), ("all", "'all'"))
     ),
+    ("running_biases", ONE, {"course": "yes"}, "course must be True or False, got 'yes'"),
+    ("level_sets", TABLE_OF_ONE, {"classes": {"a", "b"}}, "classes must be a list of names, got {"),
     ("level_sets", TABLE_OF_ONE, {"classes": ["a"]}, "classes must name the 2 columns .*, got 1"),
     ("level_sets", TABLE_OF_ONE, {"shown": 0}, "shown must be a whole number of at least 1, got 0"),
     ("level_sets", TABLE_OF_ONE, {"confidence": 0}, "confidence must be a number between 0 and 1, got 0"),
@@ -271,6 +276,35 @@ def test_bad_input_is_named_and_not_drawn(name, given, options, words):
             PICTURES[name](*given, ax=ax, **options)
     assert axes.get_children() == children
     assert not pyplot.get_fignums()
+
+
+@pytest.mark.usefixtures("wide_brackets")
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("forecast", [0.0, 0.5])
+def test_a_single_row_is_drawn_without_a_warning(name, forecast):
+    given = {
+        "model_weights": ([[0.5, 0.5]], ["a", "b"]),
+        "certificate": ([forecast], 1.0),
+        "level_sets": TABLE_OF_ONE,
+        "decision_costs": TABLE_OF_ONE,
+        "group_biases": ([forecast], [0], [[1]]),
+        "group_mean_biases": ([forecast], [0], [[1]]),
+    }
+    options = {"course": True} if name == "running_biases" else {}
+    ax, table = PICTURES[name](*given.get(name, ([forecast], [0])), **options)
+    ax.figure.canvas.draw()
+    assert table.height >= 1
+    # a line through one point would not be seen
+    assert all(len(line.get_xdata()) > 1 or line.get_marker() == "o" for line in ax.lines)
+
+
+def test_a_number_of_moments_may_be_a_float_or_in_an_array():
+    given = [0.5] * 8, [0] * 8
+    for rounds in (2.0, np.array(2), np.float32(2)):
+        table = table_of("running_distance", *given, rounds=rounds, budget=0.01)
+        assert table["round"].to_list() == [4, 8]
+    assert table_of("running_distance", *given, rounds=99, budget=0.01)["round"].to_list() == [*range(1, 9)]
 
 
 N = 300
@@ -415,3 +449,6 @@ def test_weights_of_models_are_averages_of_neighbouring_rows():
         with pytest.raises(ValueError, match=words):
             table_of("model_weights", weights, names)
     assert table_of("model_weights", weights, ["row", "one"]).columns == ["row", "model row", "one"]
+    table = table_of("model_weights", weights, ["row", "model row"])
+    assert table.columns == ["row", "model model row", "model row"]
+    assert table["model row"][-1] == 0.75

@@ -121,7 +121,7 @@ def test_columns_are_read_as_said(tmp_path, options, text, p, y, remark):
         ("a.csv", "p,y\n0.5,1\nNA,1\n", {}, r"got 'NA' at row 1 \(1 row like that\); --drop-invalid"),
         ("a.csv", "p,y\n0.5,won\n0.5,lost\n", {}, "--positive LABEL says .* its values: 'won', 'lost'"),
         ("a.csv", "p,y\n0.5,won\n", {"positive": "Won"}, "never has the value 'Won'; did you mean 'won'"),
-        ("a.csv", "p,y\n2,1\n0.3,x\n", {"drop_invalid": True}, "p, y: .* .2. at row 0; y .* .x. at row 1"),
+        ("a.csv", "p,y\n2,1\n0.3,x\n", {"drop_invalid": True}, "y .* .x. at row 1. Correct them"),
     ],
 )
 def test_refusals_say_what_may_help(tmp_path, name, text, options, words):

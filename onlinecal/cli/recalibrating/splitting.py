@@ -68,6 +68,8 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
     row is tested once. Raises ValueError for a bad column, and for too few rows in either part.
     """
     n_rows, together, remedy = frame.height, None, "give more rows, or another --split"
+    if n_rows < 2 * LEAST_PART_ROWS:
+        remedy = f"give at least {2 * LEAST_PART_ROWS} rows"
     if asked.together is not None:
         together = encode(_full_column(frame, asked.together, "--together").cast(pl.String))[0]
     rule, stated_share = split_of(asked.split)
@@ -88,8 +90,12 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
             advice = "name a column that has several, or leave it out"
             raise ValueError(f"--together {asked.together}: all {n_rows} rows have the same value; {advice}")
         order = _order(len(units), asked.seed if rule == RANDOM else None)
+        ends = np.cumsum(units[order])[:-1]
         # the fitted part ends where its size is nearest to what was asked for
-        last = int(np.abs(np.cumsum(units[order])[:-1] - n_fit).argmin())
+        last = int(np.abs(ends - n_fit).argmin())
+        if n_rows >= 2 * LEAST_PART_ROWS and np.minimum(ends, n_rows - ends).max() < LEAST_PART_ROWS:
+            alone = f"of which a single value has {units.max()} of the {n_rows} rows"
+            remedy = f"give more rows, or leave out --together {asked.together}, {alone}"
         is_fitted = np.isin(together, order[: last + 1])
         fit, test = np.flatnonzero(is_fitted), np.flatnonzero(~is_fitted)
     check_sizes(len(fit), len(test), remedy)

@@ -173,14 +173,16 @@ class Reader:
         self._consumer.close()
 
     def _note(self, error: KafkaError) -> None:
-        self._trouble = error.str()
+        # that no broker is left comes after what one of them said, which is the cause
+        if not self._trouble or error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._trouble = error.str()
         if self._reads:
             logger.warning("Kafka: %s", error.str())
 
     def partitions_of(self, topic: str, wanted: list[int] | None = None) -> list[int]:
         """The numbers of a topic's partitions, or the wanted ones if all of them are there.
 
-        ValueError if the topic or one of them is not there, OSError if no broker answers.
+        ValueError if the topic or one of them is not there, OSError if no broker can be asked.
         """
         try:
             about = self._consumer.list_topics(topic, timeout=PATIENCE)
@@ -189,7 +191,8 @@ class Reader:
             self._consumer.poll(0.0)
             why = self._trouble or text_of(error)
             raise OSError(
-                f"no broker answers at {self._brokers}, which --kafka names: {why}. Check the address"
+                f"cannot connect to {self._brokers}, which --kafka names: {why}. Check the address, and the "
+                "security properties of --kafka-config"
             ) from error
         self.cluster, metadata = about.cluster_id or None, about.topics[topic]
         if metadata.error is not None:

@@ -284,6 +284,25 @@ def test_rows_of_one_patient_stay_together(visits, share):
         read_split(frame, Request(visits, split="part", together="patient"))
 
 
+@pytest.mark.parametrize(
+    "values, split, advice",
+    [
+        (["a"] * 95 + ["b"] * 5, "0.5", "a single value has 95 of the 100 rows"),
+        (["a"] * 95 + ["b"] * 5, "time", "give more rows, or leave out --together day"),
+        ([str(row // 5) for row in range(40)], "0.1", "give more rows, or another --split"),
+        (["a"] * 9 + ["b"] * 9, "0.5", "got 9 to fit and 9 to test: give at least 20 rows"),
+    ],
+)
+def test_too_few_rows_have_a_remedy_that_helps(tmp_path, values, split, advice):
+    file = tmp_path / "days.csv"
+    asked = Request(file, split=split, together="day")
+    frame = pl.DataFrame({"day": values})
+    with pytest.raises(ValueError, match=advice):
+        read_split(frame, asked)
+    if "another" in advice:
+        assert read_split(frame, replace(asked, split="0.5")).folds
+
+
 def test_a_file_is_recognised_by_its_columns_and_methods_that_take_too_long_are_left_out(visits, folder):
     for asked in (Request(visits), Request(visits.with_suffix(".npz"), group=["part"])):
         known = replace(asked, forecast="p", outcome="y")

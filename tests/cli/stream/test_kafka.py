@@ -237,8 +237,33 @@ def test_a_cluster_that_does_not_answer_is_told(ledger, monkeypatch):
     monkeypatch.setattr(ours, "PATIENCE", 0.5)
     asked = "--ledger", ledger, "--kafka", "127.0.0.1:1", "--topic", "a", "--answers", "b"
     words = refused("stream", *asked)
-    assert "no broker answers at 127.0.0.1:1, which --kafka names: " in words
+    assert "cannot connect to 127.0.0.1:1, which --kafka names: " in words
     assert not ledger.exists()
+
+
+def test_why_a_broker_hangs_up_is_told_and_not_that_none_is_left(ledger, tmp_path, monkeypatch):
+    from onlinecal.cli.stream import kafka as ours
+
+    monkeypatch.setattr(ours, "PATIENCE", 1.0)
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def hang_up():
+            try:
+                while True:
+                    server.accept()[0].close()
+            except OSError:
+                pass
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        asked = "--ledger", ledger, "--kafka", address, "--topic", "a", "--answers", "b"
+        file = tmp_path / "client.properties"
+        file.write_text("security.protocol=ssl\n")
+        words = refused("stream", *asked, "--kafka-config", file)
+        server.shutdown(socket.SHUT_RDWR)
+    assert "SSL" in words
+    assert "brokers are down" not in words
+    assert "Check the address, and the security properties of --kafka-config" in words
 
 
 def test_the_extra_is_asked_for_where_it_is_missing(ledger, monkeypatch):
