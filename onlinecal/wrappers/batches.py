@@ -52,7 +52,7 @@ class BatchClassifier(base.MiniBatchClassifier):
         -------
         A DataFrame of the library of X, float64, with n rows in the order of X (of pandas with its index) and
         a column for each label in the answers, which polars calls by the label's text. A label that an answer
-        lacks has 0 there. Without a known label there are no columns.
+        lacks has 0 there. If all answers are empty there are no columns.
 
         Raises
         ------
@@ -68,7 +68,7 @@ class BatchClassifier(base.MiniBatchClassifier):
         """The most probable label of each of the n rows of X: of equal ones the first in the answer.
 
         It is a pandas Series with the index of X, or a polars Series, in the order of the rows; None stands
-        where no label is known yet. In CalibratedClassifier and GroupCalibratedClassifier each row opens a
+        where the answer is empty. In CalibratedClassifier and GroupCalibratedClassifier each row opens a
         round, which its label settles later. Nothing is learnt. Keywords go to the wrapped model. Raises
         ValueError if X is no DataFrame of pandas or polars, or has no rows, or the model answers with
         something else than numbers by label.

@@ -214,11 +214,12 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         are those that the model names, with "binary" (as with "auto") only False and True, or 0 and 1;
         without any the dict is empty.
 
-        Asking opens a round, which the label of equal features settles in `learn_one`. Asking about the very
-        same object again, with nothing else asked in between, answers for the same round anew: the last
-        answer counts. With `expire_after` forecasts whose time is over are given up, or settled, before;
-        apart from that nothing is learnt. Keywords go to the wrapped model. Raises ValueError if the model
-        answers with something else than numbers by label, or if x lacks the time that `moment` names.
+        Asking, by `predict_one` too, opens a round, which the label of equal features settles in `learn_one`.
+        Asking about the very same object again, with nothing else asked in between, answers for the same
+        round anew: the last answer counts. With `expire_after` forecasts whose time is over are given up, or
+        settled, before; apart from that nothing is learnt. Keywords go to the wrapped model. Raises
+        ValueError if the model answers with something else than numbers by label, or if x lacks the time that
+        `moment` names.
         """
         if self._patience is not None and x is not self._features:
             self._let_expire(x)
@@ -334,7 +335,8 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
 
         With a `horizon` that is still to come it is the bound at the horizon for "binary", "classwise" and
         "top-label". "classwise" and "top-label" move calibrated probabilities so that the answer sums to 1,
-        or keeps its label on top; by how much they did so far is added, as nothing bounds it beforehand.
+        or keeps its label on top; by how much they did so far is added, as nothing bounds it beforehand. What
+        was never forecast is not counted yet, so before the first answer it may be 0.
         """
         return in_turn(part.guarantee for part in self._plan.parts())
 
@@ -354,7 +356,7 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
 
         It holds whatever labels come. For "classwise" and "top-label" it includes by how much they moved
         probabilities in the window where that was most so far. The distance is of the same probabilities as
-        that of `certificate`. None without a window.
+        that of `certificate`. Before the first answer it may be 0; None without a window.
         """
         if self.window is None:
             return None
@@ -364,9 +366,10 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
     def certificates(self) -> dict[Label, float]:
         """By label, a proven upper bound on the distance to calibration of its probabilities so far.
 
-        Each is a sum over the settled rounds. They are there once "classwise" is the current strategy, and
-        then include rounds of "binary" before; until then the dict is empty. Rounds of other strategies are
-        not in them. Their sum is `certificate` if none of these has played.
+        Each is a sum over the settled rounds. They are there once "classwise" is the current strategy, for
+        labels that some answer has named, and include rounds of "binary" before; until then the dict is
+        empty. Rounds of other strategies are not in them. Their sum is `certificate` if none of these has
+        played.
         """
         return self._plan.certificates()
 

@@ -90,8 +90,9 @@ def read_columns(columns: Any, expected: list[Any] | None = None) -> tuple[list[
         by_name = dict(enumerate(table.T))
         if expected is not None and len(by_name) == len(expected):
             by_name = dict(zip(expected, by_name.values(), strict=True))
-    check_models(len(by_name), "columns")
-    if expected is not None and list(by_name) != expected:
+    if expected is None:
+        check_models(len(by_name), "columns")
+    elif list(by_name) != expected:
         raise ValueError(
             f"columns must be {expected}, in this order, as in earlier rows, got {list(by_name)}: "
             "give a model that says nothing a column of NaN"
@@ -150,9 +151,10 @@ class CombinedReport(ProvenReport):
         in all rows, settled or not.
     brier_out, log_loss_out
         Averages over the n_rounds rows, of the combined forecasts: of (p - y)^2, and of -log(p), p the
-        probability of what came. NaN without settled rows.
+        probability of what came, at least 1e-15. NaN without settled rows.
     remarks
-        A sentence if nothing could be learnt, since no outcome was known before the last forecast; else ().
+        A sentence if nothing could be learnt, since by `settled_at` all outcomes came after the last
+        forecast; else ().
     regret_bound
         A number that holds for each model: by how much the sum of squared errors of the mixture, before it is
         moved to calibrated forecasts, can at most exceed that of the model steered alone, over the settled
@@ -217,7 +219,7 @@ class CombinedForecasts(Growing):
     ----------
     probabilities
         The combined forecasts of outcome 1, shape (T,), float64: a Series of pandas, polars or another
-        library if `outcomes` was one, else a numpy array.
+        library if `outcomes` was one, else, and after `extend`, `observe` and `load`, a numpy array.
     weights
         Shape (T, N): how much each model counted in each row, known before its outcome; each row has the sum
         1, or 0 where no model spoke.
@@ -366,7 +368,8 @@ def combine_forecasts(
         the next row's forecast. Of rows without outcome it need not say anything.
     times
         Shape (T,), never decreasing: when each forecast was made. Numbers, dates, datetimes, spans or texts
-        of ISO 8601. None: forecasts are counted. It needs `settled_at` once an outcome has come.
+        of ISO 8601. None: forecasts are counted. It needs `settled_at`; with missing="later" only once an
+        outcome has come.
     ids
         Shape (T,): whole numbers or texts by which `CombinedForecasts.observe` knows the rows, no two alike.
         None: they are known by their numbers, from 0.
@@ -382,7 +385,8 @@ def combine_forecasts(
     -------
     CombinedForecasts
         The forecasts, the models' weights, the certificate after each row, the guarantee and a report. A
-        LabelWarning tells if nothing could be learnt, since no outcome was known before the last forecast.
+        LabelWarning tells if nothing could be learnt, since by `settled_at` all outcomes came after the last
+        forecast.
 
     Raises
     ------
@@ -671,8 +675,13 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         new_params
             Values by the names of parameters, which replace those of this object. None: all stay.
         include_attributes
-            True: the new one also has a copy of what this one has learnt beside its models: rounds, labels,
-            certificates, and how to combine. False: nothing of it.
+            True: the new one also has a copy of what this one has learnt beside its models: rounds, open ones
+            too, labels, certificates, and how to combine. False: nothing of it.
+
+        Raises
+        ------
+        ValueError
+            For a bad value in `new_params`. A name that is no parameter raises TypeError.
         """
         fresh = [
             model.clone() if hasattr(model, "clone") else copy.deepcopy(model) for model in self.classifiers
@@ -685,10 +694,10 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         A label that is known alone has 1. Before the first label has come, and without `classes`, the dict is
         empty, unless the models name False and True, or 0 and 1, and nothing else.
 
-        Asking opens a round, which the label of equal features settles in `learn_one`. Asking about the very
-        same object again, with nothing else asked in between, answers for the same round anew: the last
-        answer counts. Nothing is learnt. Keywords go to each of the models. Raises ValueError if one of them
-        answers with something else than numbers by label.
+        Asking, by `predict_one` too, opens a round, which the label of equal features settles in `learn_one`.
+        Asking about the very same object again, with nothing else asked in between, answers for the same
+        round anew: the last answer counts. Nothing is learnt. Keywords go to each of the models. Raises
+        ValueError if one of them answers with something else than numbers by label.
         """
         answers = [
             read_numbers(model.predict_proba_one(x, **kwargs), place)

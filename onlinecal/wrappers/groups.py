@@ -431,11 +431,11 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         A label that is known alone has 1. Before the first label has come, and without `classes`, the dict is
         empty, unless the model names False and True, or 0 and 1, and nothing else.
 
-        Asking opens a round, which the label of equal features settles in `learn_one`. Asking about the very
-        same object again, with nothing else asked in between, answers for the same round anew: the last
-        answer counts. Nothing is learnt. Keywords go to the wrapped model. Raises ValueError if the model
-        answers with something else than numbers by label, or if x is no dict where groups are names of
-        features. What functions of `groups` raise passes through.
+        Asking, by `predict_one` too, opens a round, which the label of equal features settles in `learn_one`.
+        Asking about the very same object again, with nothing else asked in between, answers for the same
+        round anew: the last answer counts. Nothing is learnt. Keywords go to the wrapped model. Raises
+        ValueError if the model answers with something else than numbers by label, or if x is no dict where
+        groups are names of features. What functions of `groups` raise passes through.
         """
         answer = read_answer(self.classifier.predict_proba_one(x, **kwargs))
         members = members_of(self.groups, x)

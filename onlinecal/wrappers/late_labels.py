@@ -101,11 +101,11 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         """Learn the label, or target, y of the features x: settle their forecast, and let the model learn.
 
         The forecast is the one that was given last, if it was for this very object x, else the oldest that
-        waits for features equal to x. If none waits, y settles nothing: the model learns it, `n_unmatched`
-        grows by 1, and a LabelWarning says so once, unless nothing has been forecast yet. With `expire_as`
-        (of CalibratedClassifier) y waits with its forecast until the forecast's time is over, and only then
-        settles it and is learnt. Keywords go to the wrapped model. What the model raises passes through, and
-        the forecast stays open.
+        waits for features equal to x; those of `forecast` are settled by `observe` alone. If none waits, y
+        settles nothing: the model learns it, `n_unmatched` grows by 1, and a LabelWarning says so once,
+        unless nothing has been forecast yet. With `expire_as` (of CalibratedClassifier) y waits with its
+        forecast until the forecast's time is over, and only then settles it and is learnt. Keywords go to the
+        wrapped model. What the model raises passes through, and the forecast stays open.
 
         Raises ValueError, and learns nothing, if y is no label, of regressors no number that the target can
         be; if there is a weight w other than 1, which the model alone would learn of; and if for the second
@@ -184,7 +184,7 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
 
     @property
     def n_open(self) -> int:
-        """How many rounds are open, that is not settled yet, the one that was asked about last included.
+        """How many rounds wait for their label, or target, the one that was asked about last included.
 
         With `expire_as` (of CalibratedClassifier) those count, too, whose label has come but whose time is
         not over; and so do questions that got an empty answer. Forecasts that were given up do not count.

@@ -363,8 +363,9 @@ class CalibratedDistribution(RegressorWrapper):
         """The least threshold q such that the target of x is at most q with probability `level` or more.
 
         It is inf if no threshold is large enough. `predict_distribution_one(x)` is called, which opens a
-        round, to be settled by the target. Raises ValueError unless 0 < level < 1, and if the model answers
-        with something that is neither a number nor None.
+        round, to be settled by the target: another one than that of `forecast(x)`, and with an equal x that
+        is not the very same object another one at each call. Raises ValueError unless 0 < level < 1, and if
+        the model answers with something that is neither a number nor None.
         """
         check_open_unit(level, "level")
         chances = self.predict_distribution_one(x)

@@ -84,8 +84,8 @@ class RecalibratedStream(Growing):
     ----------
     probabilities
         The recalibrated probabilities, float64, of the shape that was given, (T,) of outcome 1 or (T, k) of k
-        classes: a Series or DataFrame of pandas, polars or another library if such were given (with index
-        and names), else a numpy array.
+        classes: a Series or DataFrame of pandas, polars or another library if such were given (with index and
+        names), else, and after `extend`, `observe` and `load`, a numpy array.
     certificate
         Shape (T,): entry t is a proven upper bound on the distance to calibration of `probabilities` in the
         rows whose outcomes counted before row t + 1 was forecast, a sum over these; the last entry is of all
@@ -243,7 +243,8 @@ def recalibrate_stream(
     times
         Shape (T,), never decreasing: when each forecast was made, in the units of `settled_at` and `due`.
         Numbers, dates, datetimes, spans or texts of ISO 8601; what can be read in two ways is refused. None:
-        forecasts are counted. It needs `settled_at` or `due` once an outcome has come.
+        forecasts are counted. It needs `settled_at` or `due`; with missing="later" only once an outcome has
+        come.
     due
         When each row is settled: with its outcome, if that has come by then, else with `absent`. An outcome
         that came earlier waits until its row is due, and one that comes later does not count. So rows whose

@@ -40,7 +40,7 @@ class UnaskedLabels:
     @property
     @abstractmethod
     def n_open(self) -> int:
-        """How many rounds are open, that is not settled yet, the one that was asked about last included.
+        """How many rounds wait for their label, or target, the one that was asked about last included.
 
         With `expire_as` (of CalibratedClassifier) those count, too, whose label has come but whose time is
         not over; and so do questions that got an empty answer. Forecasts that were given up do not count.

@@ -262,6 +262,9 @@ def test_other_models_are_refused():
     result = combine_forecasts({"a": [0.2, 0.3], "b": [0.4, 0.5]}, [0, 1])
     with pytest.raises(ValueError, match=r"columns must be \['a', 'b'\], in this order, .* got \['b', 'a'\]"):
         result.extend({"b": [0.1], "a": [0.1]})
+    # a model that is silent today, and not too few models
+    with pytest.raises(ValueError, match=r"got \['a'\]: give a model that says nothing a column of NaN"):
+        result.extend({"a": [0.1]})
     silent = result.extend({"a": [0.1], "b": [None]}, [1])
     assert silent.report().models["b"].n_rounds == 2
 

@@ -49,15 +49,16 @@ class Growing(Proven):
     def observe(self, ids: ArrayLike, outcomes: ArrayLike, *, settled_at: ArrayLike | None = None) -> Self:
         """A new result that knows outcomes of m rows which had none. This one stays as it is.
 
-        Only rows that stayed open can be told: those of missing="later" or of `due`.
+        Only rows that stayed open can be told: those of missing="later", and of `recalibrate_stream` with
+        `due`. An outcome of a row that was settled as absent comes too late, and changes only `n_expired`.
 
         Parameters
         ----------
         ids
             Shape (m,): which rows, by the `ids` that they were given; without these row numbers, from 0.
         outcomes
-            Shape (m,): what came, none missing. Each is 0, 1 or boolean; of a table of k classes its number,
-            0, ..., k-1, or its name.
+            Shape (m,): what came, none missing. Each is 0, 1 or boolean; of a table of k classes, which
+            `recalibrate_stream` was given, its number, 0, ..., k-1, or its name.
         settled_at
             Shape (m,): when each outcome became known, none missing: times of the kind of the rows' `times`,
             or, if they have none, row numbers; forecasts of later rows know the outcome. None: with the last

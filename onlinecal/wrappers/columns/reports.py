@@ -141,8 +141,8 @@ class StreamReport(ProvenReport):
     remarks
         What looks wrong, a sentence each; empty if nothing does. The recalibrated probabilities are worse
         than the given ones, by more than learning may cost (docs/theory.md, Theorem 17c), or than the
-        constant; nothing could be learnt, since no outcome was known before the last forecast; all outcomes
-        that came are the same, and many rows have none; `prior` is far off.
+        constant; nothing could be learnt, since by `settled_at` or `due` all rows were settled after the last
+        forecast; all outcomes that came are the same, and many rows have none; `prior` is far off.
     groups
         The StreamReport of each group's rows by the group's key, in the order in which the keys first come;
         empty without groups.
