@@ -132,6 +132,18 @@ def test_paths_and_pairs_only_improve(better, most, mix, share):
     assert costs[-1] < share * costs[0]
 
 
+def test_a_path_along_strips_has_short_steps_whatever_the_directions():
+    def step(order):
+        return np.abs(np.diff(means[order], axis=0)).sum(axis=1).mean()
+
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        means = rng.dirichlet(np.ones(3), 400)
+        path = search._along_strips(means, rng)
+        assert sorted(path) == list(range(400))
+        assert step(path) < 0.1 * step(np.arange(400))
+
+
 def test_two_level_sets_are_shared_out_as_well_as_can_be(monkeypatch):
     """Against all ways to cut the rounds in two, where all numbers of rounds are tried."""
     monkeypatch.setattr(search, "MOST_SHARED", (400,))
