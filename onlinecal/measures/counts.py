@@ -313,6 +313,6 @@ def parts(outcome: float) -> tuple[float, float]:
 def not_counted(forecast: float, outcome: float) -> ValueError:
     """The error for a round that is to be taken back but was not counted."""
     return ValueError(
-        f"this round was not counted: forecast {forecast!r} with outcome {outcome}; take back only what was "
-        "counted, with the same forecast and outcome"
+        f"this round was not counted, or with less weight: forecast {forecast!r} with outcome {outcome}; "
+        "take back only what was counted, with the same forecast, outcome and weight"
     )

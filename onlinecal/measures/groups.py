@@ -84,8 +84,8 @@ def multicalibration_error(
     Returns
     -------
     float64 array of shape (G,)
-        One error for each group, an average over all rounds, in or out of it. A group without rounds has
-        error 0.
+        One error for each group, an average over all rounds, in or out of it. A group without rounds, or
+        without weight, has error 0.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def group_mean_error(
     -------
     float64 array of shape (G,)
         Averages over the rounds of each group: above 0 where forecasts are too high, NaN for groups without
-        rounds.
+        rounds or weight.
 
     Raises
     ------
@@ -250,8 +250,9 @@ def violations_of_levels(
     """mu(g) K2(f, g) for level sets as `level_sets` returns them; shape (G,)."""
     violations = np.zeros(members.shape[1])
     for g, inside in enumerate(members.T):
-        if inside.any():
-            counts, forecasts, outcomes = sums_of_levels(p, y, level, weights, inside)
+        counts, forecasts, outcomes = sums_of_levels(p, y, level, weights, inside)
+        # a group may have no rounds, or none that has a weight
+        if len(counts):
             # sums in the order of the levels have the same bits everywhere
             violations[g] = np.cumsum((forecasts - outcomes) ** 2 / counts)[-1]
     return violations / weights.sum()

@@ -51,7 +51,8 @@ def expected_calibration_error(
         None: a level set is all rounds with exactly the same forecast. A number B: the level sets are the
         equal-width bins [i/B, (i+1)/B), the last one closed; within a bin the biases add up.
     normalize
-        True: divided by T, the average usually printed. False: not divided, a sum over rounds.
+        True: divided by T, or by the sum of the weights, the average usually printed. False: not divided, a
+        sum over rounds.
     sample_weight
         For how many rounds each counts, shape (T,), at least 0; None: for one.
     convention
@@ -127,7 +128,7 @@ class CumulativeCalibrationError(NamedTuple):
     ----------
     error
         The range of the sums of (outcome - forecast) along increasing forecasts: divided by the number of
-        rounds, in [0, 1], or, if normalize=False was given, a sum.
+        rounds, or by the sum of their weights, in [0, 1]; if normalize=False was given, a sum.
     p_value
         How likely calibrated forecasts are to have at least this error, from 0 to 1.
     """
@@ -156,7 +157,7 @@ def cumulative_calibration_error(
     outcomes
         0/1, boolean, or any numbers in [0, 1], shape (T,).
     normalize
-        True: the error is divided by T. False: a sum over rounds.
+        True: the error is divided by T, or by the sum of the weights. False: a sum over rounds.
     sample_weight
         For how many rounds each counts, shape (T,), at least 0; None: for one. The p-value is that of so many
         independent rounds.
@@ -168,11 +169,12 @@ def cumulative_calibration_error(
         calibrated, it is at most a with probability at most a for every a in [0, 1], however rare events are
         and however few rounds there are. While the variance of calibrated forecasts, the sum of p (1 - p), is
         below 200, outcomes are drawn from the forecasts, at most 9,999 times and always the same. The p-value
-        is then at least 1/10,000, and hardly ever off by more than a fifth. From a variance of 200 on it is
-        that of the range of a Brownian motion with this variance: below 1/1000 it gives the order of
-        magnitude, and it is too large if many forecasts are tied. It is also too large if outcomes lie
-        between 0 and 1, since they are less uncertain than drawn ones. It is 1 if the variance and the error
-        are 0, and 0 if only the variance is 0.
+        is then at least 1/10,000. From 1/50 on it is off by more than a fifth in one of a hundred cases at
+        most, and from 1/1000 on by a factor of two in two of a hundred. From a variance of 200 on it is that
+        of the range of a Brownian motion with this variance: below 1/1000 it gives the order of magnitude,
+        and it is too large if many forecasts are tied. It is also too large if outcomes lie between 0 and 1,
+        since they are less uncertain than drawn ones. It is 1 if the variance and the error are 0, and 0 if
+        only the variance is 0.
 
     Raises
     ------
@@ -208,11 +210,11 @@ def two_bin_error(
 ) -> float:
     """How far from calibrated forecasts are in two bins, below and above an edge, averaged over all edges.
 
-    For an edge q in [0, 1] each bin's bias is the sum of (forecast - outcome) over its rounds, divided by T.
-    The squares of both are added up, and the error is the mean of that over q, all edges alike. It is
-    truthful: of independent outcomes, whatever their chances are, no forecasts have a smaller expected error
-    than the chances themselves. Other calibration errors can be made smaller by forecasts that are wrong on
-    purpose.
+    For an edge q in [0, 1] each bin's bias is the sum of (forecast - outcome) over its rounds, divided by T,
+    or by the sum of the weights. The squares of both are added up, and the error is the mean of that over q,
+    all edges alike. It is truthful: of independent outcomes, whatever their chances are, no forecasts have a
+    smaller expected error than the chances themselves. Other calibration errors can be made smaller by
+    forecasts that are wrong on purpose.
 
     Parameters
     ----------
@@ -269,7 +271,7 @@ def classwise_calibration_error(
     """The sum over classes of the expected calibration error of "this class comes true".
 
     For one class it is the sum over level sets of |sum of (probability - whether the class came)|, divided by
-    n.
+    n, or by the sum of the weights.
 
     Parameters
     ----------
@@ -335,7 +337,7 @@ def confidence_calibration_error(
     """The expected calibration error of the largest probability, as a forecast of "the top class is right".
 
     It is what is printed as "ECE" of classifiers, usually with 15 bins: the sum over level sets or bins of
-    |sum of (largest probability - whether its class came)|, divided by n.
+    |sum of (largest probability - whether its class came)|, divided by n, or by the sum of the weights.
 
     Parameters
     ----------
@@ -398,7 +400,7 @@ def top_label_calibration_error(
 
     Over the rows whose largest probability is that of one class, it is the sum over level sets or bins of
     |sum of (largest probability - whether the class came)|; these are added up over the classes and divided
-    by n.
+    by n, or by the sum of the weights.
 
     It asks that "cat, 0.8" be right four times in five, and "dog, 0.8" as well;
     `confidence_calibration_error` only asks it of both together, and is never larger.
@@ -419,8 +421,8 @@ def top_label_calibration_error(
         For how many rows each counts, shape (n,), at least 0; None: for one.
     convention
         "mapie": in the bins of that package the average is taken over the rows of each class that is ever on
-        top, and then over these classes, each counting alike; n_bins=None is its default number. None: as
-        above. No other package has this error.
+        top (with normalize=False the sum), and then over these classes, each counting alike; n_bins=None is
+        its default number. None: as above. No other package has this error.
 
     Returns
     -------

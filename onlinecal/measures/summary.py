@@ -127,10 +127,10 @@ def chance_level(
     forecasts
         Probabilities, shape (T,).
     measure
-        A score: "brier", "log_loss", "miscalibration" (of `brier_decomposition`), "ece", "ece_bins",
-        "cumulative", "two_bin", "smooth"; "lower_distance" and "distance" by the upper ends of their
-        brackets, which take up to a second a draw; or a function of (forecasts, outcomes), shapes (T,), where
-        more is worse.
+        A score: "brier", "log_loss" (of probabilities raised to at least 1e-15), "miscalibration" (of
+        `brier_decomposition`), "ece", "ece_bins", "cumulative", "two_bin", "smooth"; "lower_distance" and
+        "distance" by the upper ends of their brackets, which take up to a second a draw; or a function of
+        (forecasts, outcomes), shapes (T,), where more is worse.
     outcomes
         What happened, 0/1 or boolean, shape (T,); None: `score` and `p_value` of the answer are None.
     n_draws
@@ -143,9 +143,9 @@ def chance_level(
     n_bins
         The number of equal-width bins of "ece_bins", at least 1; no other score looks at it.
     normalize
-        True: averages over rounds. False: sums. None: "distance" and "lower_distance" are sums and all other
-        scores averages, as the functions for these measures give them. What a function of yours returns is
-        left as it is.
+        True: averages over rounds. False: T times that, which are sums. None: "distance" and "lower_distance"
+        are sums and all other scores averages, as the functions for these measures give them. What a function
+        of yours returns is left as it is.
     budget
         Work that each "distance" may take, a number above 0: with 0.1 it is a tenth of that with 1, and the
         bracket may be wider. No other score looks at it.

@@ -93,7 +93,7 @@ class ProbabilityMetric(metrics.base.BinaryMetric):
 
         Raises ValueError, and changes nothing, for what `update` refuses, and for a round that was not
         counted. `Brier`, which keeps a mean alone, notices that only if more weight is taken back than it
-        has.
+        has; metrics with `n_bins` so in each bin, where they have put forecasts into bins.
         """
         if self._announced(y_pred):
             self._uncount(*self._read(y_true, y_pred), self._weight(w))
@@ -316,7 +316,8 @@ class ECE(CountedMetric):
     """Expected calibration error, as `onlinecal.expected_calibration_error`: the biases of all level sets.
 
     A level set is all rounds with the same forecast, or with forecasts in one bin. `get()` is the sum over
-    level sets of |sum of (forecast - outcome)|, divided by the number of rounds; it is 0.0 before the first.
+    level sets of |sum of (forecast - outcome)|, divided by the number of rounds, a round of weight w counting
+    as w; it is 0.0 before the first.
 
     Parameters
     ----------
@@ -367,8 +368,8 @@ class CumulativeCalibration(CountedMetric):
     """The largest bias over any interval of forecasts, as in `onlinecal.cumulative_calibration_error`.
 
     `get()` is the largest |sum of (forecast - outcome)| over the rounds whose forecasts lie in one interval,
-    divided by the number of all rounds; it is 0.0 before the first. Memory grows with the number of different
-    forecasts.
+    divided by the number of all rounds, a round of weight w counting as w; it is 0.0 before the first. Memory
+    grows with the number of different forecasts.
 
     Parameters
     ----------
@@ -402,10 +403,10 @@ class TwoBinCalibration(CountedMetric):
     """The squared biases of forecasts below and above an edge, as in `onlinecal.two_bin_error`.
 
     For an edge in [0, 1] the biases of the forecasts below it and of those above, each the sum of (forecast -
-    outcome) divided by the number of all rounds, are squared and added up. `get()` is the mean of that over
-    all edges, in [0, 1], in the unit of a squared average; it is 0.0 before the first round. Of independent
-    outcomes no forecasts have a smaller mean than their true chances. Memory grows with the number of
-    different forecasts.
+    outcome) divided by the number of all rounds (a round of weight w counts as w), are squared and added up.
+    `get()` is the mean of that over all edges, in [0, 1], in the unit of a squared average; it is 0.0 before
+    the first round. Of independent outcomes no forecasts have a smaller mean than their true chances. Memory
+    grows with the number of different forecasts.
 
     Parameters
     ----------

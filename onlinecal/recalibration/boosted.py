@@ -96,8 +96,8 @@ class BoostedRecalibrator(BaseEstimator):
     first. In each round the regressor is then fitted to outcome minus forecast, in units of log odds, with
     the log odds of the forecast as a further feature. 0.3 times its answers are added to the log odds, so
     that what the model knew stays. Rows that are held out, fold by fold, decide which map is taken, and how
-    many rounds: only what lowers their log loss by more than chance would. At most 500,000 rows, drawn at
-    random, are fitted. Nothing is proved of the result.
+    many rounds: only what lowers their log loss by more than chance would. Of more than 500,000 rows these
+    steps fit only so many, drawn at random. Nothing is proved of the result.
 
     `BoostedRecalibrator.as_in_paper(regressor, alpha)` plays the paper's algorithm, regression-multicalibrate
     (`step="level sets"`). Forecasts are rounded to the grid 0, 1/m, ..., 1, and the rows of one grid point
@@ -134,24 +134,25 @@ class BoostedRecalibrator(BaseEstimator):
     step
         "log-odds": the default above. "level sets": the paper's algorithm.
     start
-        The map that comes first, for steps on log odds only (with level sets there is none). "temperature":
-        log odds are multiplied by a number; "platt": another number is added, too; "beta": ln p and ln(1 - p)
-        have factors of their own; "isotonic": isotonic regression; "none": no map; "auto": of none,
-        temperature, platt and beta the one with the least held-out log loss. A map is taken only if it lowers
-        the log loss of held-out rows.
+        The map that comes first, for steps on log odds only; with level sets there is none, and `fit` refuses
+        all but "auto" and "none" (ValueError). "temperature": log odds are multiplied by a number; "platt":
+        another number is added, too; "beta": ln p and ln(1 - p) have factors of their own; "isotonic":
+        isotonic regression; "none": no map; "auto": of none, temperature, platt and beta the one with the
+        least held-out log loss. A map is taken only if it lowers the log loss of held-out rows.
     cv
-        The number of folds that are held out in turn, for steps on log odds only, at least 2. None: 10, from
-        5,000 rows on 5 and from 200,000 on 3.
+        The number of folds that are held out in turn, at least 2, for steps on log odds only; with level sets
+        `fit` refuses it (ValueError). None: 10, from 5,000 rows on 5 and from 200,000 on 3.
 
     Attributes
     ----------
     n_kept_, n_rounds_, max_rounds_
-        How many rounds make the result, how many were tried, and how many there can be at most. With level
-        sets there can be 1 plus (2 bound/alpha) times the mean squared error before the first round.
+        How many rounds make the result, how many were tried (those of ridge regression that were taken back
+        do not count), and how many can be tried at most. With level sets there can be 1 plus (2 bound/alpha)
+        times the mean squared error before the first round.
     start_, held_out_
         With steps on log odds: the map that was taken, a `StartMap`, and the mean log loss of held-out rows
         after 0, 1, ... rounds, an array without the rounds of ridge regression that were taken back; None if
-        no rows could be held out. With level sets `start_` is None.
+        no rows could be held out. With level sets both are None.
     rounds_
         A list of `BoostingRound`: the first is of the forecasts before any round, the others of the rounds
         that were kept; with level sets of all that were tried.
@@ -159,7 +160,7 @@ class BoostedRecalibrator(BaseEstimator):
         Mean squared error of the result on the rows of `fit` that were not held out.
     n_levels_, skipped_mass_
         With level sets: m, and the share of the rows that are in level sets of the result with fewer than
-        min_rows rows.
+        min_rows rows. With steps on log odds both are None.
     violation_bound_
         With level sets alpha/2 + bound/m + bound skipped_mass_, which is at most alpha if m is the default
         and nothing is skipped. If held-out rows took rounds back it is `bound`, which holds for any
@@ -188,6 +189,9 @@ class BoostedRecalibrator(BaseEstimator):
     """
 
     start_: StartMap | None
+    held_out_: Floats | None
+    n_levels_: int | None
+    skipped_mass_: float | None
     rounds_: list[BoostingRound]
 
     def __init__(
@@ -224,11 +228,14 @@ class BoostedRecalibrator(BaseEstimator):
         It is the class with `step="level sets"`: in each round a regressor is fitted for every forecast, to
         the rows that have it, and no smooth map comes before. `regressor`, `alpha` and `bound` are parameters
         of the class, and `parameters` are its further parameters by name. `fit` checks them, and has to
-        follow.
+        follow; another `step` is refused here (ValueError).
         """
-        return cls(
-            regressor, alpha=alpha, bound=bound, **{"step": "level sets", "start": "none", **parameters}
-        )
+        if (step := parameters.pop("step", "level sets")) != "level sets":
+            raise ValueError(
+                f"step must be left out, since as_in_paper sets step='level sets', got {step!r}: for other "
+                "steps make a BoostedRecalibrator(step=...)"
+            )
+        return cls(regressor, alpha=alpha, bound=bound, step="level sets", **{"start": "none", **parameters})
 
     def fit(
         self, X: Any, y: ArrayLike, initial: Any = None, sample_weight: ArrayLike | None = None
@@ -266,12 +273,9 @@ class BoostedRecalibrator(BaseEstimator):
             If there are fewer than two different rows for each fold, or several weights have a sum below 2.
         """
         self.random_state = check_count(self.random_state, "random_state", least=0)
-        check_choice(self.step, BOOSTING_STEPS, "step")
-        check_choice(self.start, EVENT_STARTS, "start")
+        self._check_step()
         if self.regressor is not None:
             check_regressor(self.regressor)
-        if self.cv is not None:
-            self.cv = check_count(self.cv, "cv", least=2)
         check_same_index(X, y, "X and y")
         X = unmasked(X)
         outcomes = check_probabilities(y, "y")
@@ -302,6 +306,27 @@ class BoostedRecalibrator(BaseEstimator):
         self._has_texts = [first_text(column) is not None for column in columns_in(X)]
         return self
 
+    def _check_step(self) -> None:
+        """Refuse parameters of the other step, also those that are 0."""
+        check_choice(self.step, BOOSTING_STEPS, "step")
+        check_choice(self.start, EVENT_STARTS, "start")
+        if self.cv is not None:
+            self.cv = check_count(self.cv, "cv", least=2)
+        check_number(self.validation_fraction, "validation_fraction", 0.0, 1.0, "[)", "a number in [0, 1)")
+        if self.step == "log-odds":
+            remedy = "step='level sets', which BoostedRecalibrator.as_in_paper sets"
+            given = {name: getattr(self, name) for name in ("alpha", "bound", "min_rows", "n_levels")}
+            given["validation_fraction"] = self.validation_fraction or None
+        else:
+            remedy = "step='log-odds'"
+            given = {"start": None if self.start in ("auto", "none") else self.start, "cv": self.cv}
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} needs {remedy}, got {value!r} with step={self.step!r}: leave it out, or set the "
+                    "step"
+                )
+
     def _learn_level_sets(self, regressors: list[Any], X: Any, y: Floats, p: Floats, weights: Floats) -> None:
         alpha = DEFAULT_ALPHA if self.alpha is None else check_share(self.alpha, "alpha")
         bound = DEFAULT_BOUND if self.bound is None else check_positive(self.bound, "bound")
@@ -317,9 +342,7 @@ class BoostedRecalibrator(BaseEstimator):
             m = max(math.ceil(2.0 * bound / alpha - 1e-9), 1)
         held, least = np.zeros(len(y), bool), alpha / (2.0 * bound)
         rows = np.arange(len(y))
-        if check_number(
-            self.validation_fraction, "validation_fraction", 0.0, 1.0, "[)", "a number in [0, 1)"
-        ):
+        if self.validation_fraction:
             sets = same_rows(X, np.round(p, DIGITS))
             dealt = aside(sets, y, weights, self.validation_fraction, self.random_state)
             rows, weights, held = dealt.rows, dealt.weights, dealt.fold == 1
@@ -339,15 +362,9 @@ class BoostedRecalibrator(BaseEstimator):
         if self.n_kept_ == len(made):
             self.violation_bound_ *= least + 1.0 / m + self.skipped_mass_
         self._kept: list[Any] = made[: self.n_kept_]
-        self.start_ = None
+        self.start_ = self.held_out_ = None
 
     def _learn_log_odds(self, regressors: list[Any], X: Any, y: Floats, p: Floats, weights: Floats) -> None:
-        for name in ("alpha", "bound", "min_rows", "n_levels", "validation_fraction"):
-            if value := getattr(self, name):
-                raise ValueError(
-                    f"{name} needs step='level sets', which BoostedRecalibrator.as_in_paper sets, "
-                    f"got {value!r} with step='log-odds': leave it out, or set the step"
-                )
         if len(y) > MOST_FITTED_ROWS:
             some = np.sort(
                 np.random.default_rng(self.random_state).choice(len(y), MOST_FITTED_ROWS, replace=False)
@@ -367,6 +384,7 @@ class BoostedRecalibrator(BaseEstimator):
             self._kept, self.held_out_ = boost_log_odds(regressors, whole, dealt)
         self.n_kept_, self.max_rounds_ = len(self._kept), MOST_BOOSTING_ROUNDS * len(regressors)
         self.violation_bound_ = 1.0
+        self.n_levels_ = self.skipped_mass_ = None
         self.n_rounds_ = 0 if self.held_out_ is None else len(self.held_out_) - 1
         self.rounds_ = [
             BoostingRound(float(np.average((stage - y) ** 2, weights=weights)), 1, 0, 0.0, math.nan)
@@ -418,11 +436,13 @@ class BoostedRecalibrator(BaseEstimator):
         if self.start_ is not None:
             yield from self._stages(X, self._inside(forecasts))
             return
-        level = grid_level(forecasts, self.n_levels_)
-        yield level / self.n_levels_
+        m = self.n_levels_
+        assert m is not None
+        level = grid_level(forecasts, m)
+        yield level / m
         for models in self._kept:
-            level = levels_after(models, X, level, self.n_levels_)
-            yield level / self.n_levels_
+            level = levels_after(models, X, level, m)
+            yield level / m
 
     def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
         """Minus the mean squared error of the recalibrated probabilities: the greater the better, at most 0.

@@ -340,7 +340,9 @@ class ProbabilityRecalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Labels are those of `classes_`; of equal probabilities the first column counts. X, probabilities of
         shape (n, C), and errors are those of `predict_proba`.
         """
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        # first, since it says whether there was a fit
+        top = np.argmax(self.predict_proba(X), axis=1)
+        return self.classes_[top]
 
     def transform(self, X: ArrayLike) -> Floats:
         """The recalibrated probabilities of the rows X, as `predict_proba` gives them, for pipelines.

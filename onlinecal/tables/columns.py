@@ -225,8 +225,11 @@ def _is_certain(values: NDArray[Any], within: float) -> bool:
     return values.dtype == np.uint8 or bool(((values <= within) | (values >= 1.0 - within)).all())
 
 
-def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
-    """A non-empty array of shape (T,), of any dtype; a table with one column becomes that column."""
+def check_vector(values: ArrayLike, name: str, for_table: str = "") -> NDArray[Any]:
+    """A non-empty array of shape (T,), of any dtype; a table with one column becomes that column.
+
+    `for_table` says what to do about a table, for the error; by default to give one of its columns.
+    """
     array = as_array(values, name)
     if array.ndim == 2 and array.shape[1] == 1 and hasattr(values, "shape"):
         array = array[:, 0]
@@ -237,6 +240,8 @@ def check_vector(values: ArrayLike, name: str) -> NDArray[Any]:
             advice = f": give one column of it{f', as df[{names[0]!r}]' if names else ''}"
             if len(array) == 1 and not names:
                 advice = f": give its one row, as {name}[0]"
+            elif for_table and array.shape[1] > 1:
+                advice = for_table
         if names and len(set(names)) < len(names):
             called = next(n for n in names if names.count(n) > 1)
             advice = f": two of its columns are called {called!r}, rename one"
@@ -289,7 +294,7 @@ def check_labels(
 
     `for_text` says what to do about names of classes, for the error.
     """
-    array = check_vector(labels, name)
+    array = check_vector(labels, name, f": give class numbers, of one-hot rows numpy.argmax({name}, axis=1)")
     rule = f"{name} must be class numbers " + ("from 0 on" if n_classes is None else f"0..{n_classes - 1}")
     if array.dtype.kind not in "iufb":
         array = as_numbers(array, rule, for_text)

@@ -115,7 +115,7 @@ def test_a_round_that_was_not_counted_cannot_be_reverted(name, y, p):
     before = metric.get()
     if name == "ECE-bins":
         p = 0.5
-    with pytest.raises(ValueError, match=rf"not counted: forecast {p!r} with outcome {int(y)}"):
+    with pytest.raises(ValueError, match=rf"not counted, .*: forecast {p!r} with outcome {int(y)}"):
         metric.revert(y, p)
     assert metric.get() == before
 
@@ -155,9 +155,13 @@ def test_the_brier_score_takes_back_weights_of_any_size_and_refuses_more_than_it
     for weight in (0.2, 0.1):
         metric.revert(True, 0.5, weight)
     assert metric.get() == 0.0
-    with pytest.raises(ValueError, match=r"not counted: forecast 0\.5 with outcome 1"):
+    with pytest.raises(ValueError, match=r"not counted, .*: forecast 0\.5 with outcome 1"):
         metric.revert(True, 0.5)
     metric.update(True, 0.8)
+    with pytest.raises(
+        ValueError, match=r"or with less weight: .*, with the same forecast, outcome and weight"
+    ):
+        metric.revert(True, 0.8, 2)
     assert metric.get() == pytest.approx(0.04)
 
 

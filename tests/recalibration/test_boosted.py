@@ -194,6 +194,14 @@ BAD = [
     ({"alpha": 0.01}, "alpha needs step='level sets', .* got 0.01 with step='log-odds'"),
     ({"n_levels": 9}, "n_levels needs step='level sets'"),
     ({"validation_fraction": 0.2}, "validation_fraction needs step='level sets'"),
+    ({"validation_fraction": 1.0}, r"validation_fraction must be a number in \[0, 1\), got 1.0"),
+    ({"alpha": 0.0}, "alpha needs step='level sets', .* got 0.0 with step='log-odds'"),
+    ({"min_rows": 0}, "min_rows needs step='level sets'"),
+    (
+        {"step": "level sets", "start": "platt"},
+        "start needs step='log-odds', got 'platt' with step='level sets'",
+    ),
+    ({"step": "level sets", "cv": 5}, "cv needs step='log-odds', got 5 with step='level sets'"),
     ({"step": "odds"}, "step must be one of log-odds, level sets, got 'odds'"),
     ({"start": "odds"}, "start must be one of auto, none"),
 ]
@@ -287,6 +295,24 @@ def test_what_is_no_regressor_is_named(regressor, step):
     X, p, y = rows(20, 3)
     with pytest.raises(ValueError, match=r"regressor must be an object with fit, .*, got \S"):
         BoostedRecalibrator(regressor, step=step).fit(X, y, p)
+
+
+def test_the_paper_has_steps_of_its_own_alone():
+    assert BoostedRecalibrator.as_in_paper(step="level sets", start="auto").step == "level sets"
+    with pytest.raises(ValueError, match=r"step must be left out, .*, got 'log-odds': for other steps make"):
+        BoostedRecalibrator.as_in_paper(step="log-odds")
+
+
+def test_another_fit_with_the_other_step_leaves_nothing_of_the_one_before():
+    X, p, y = rows(200, 3)
+    model = BoostedRecalibrator(LinearRegression(), cv=2).fit(X, y, p)
+    assert model.held_out_ is not None
+    assert model.n_levels_ is model.skipped_mass_ is None
+    model.set_params(step="level sets", alpha=0.1, cv=None).fit(X, y, p)
+    assert model.start_ is model.held_out_ is None
+    assert model.n_levels_ == 20
+    model.set_params(step="log-odds", alpha=None).fit(X, y, p)
+    assert model.n_levels_ is model.skipped_mass_ is None
 
 
 def test_without_a_model_of_the_initial_forecasts_there_is_no_score():

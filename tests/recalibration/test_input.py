@@ -1,15 +1,20 @@
 """What recalibrators take for rows, and what they say of anything else: culprit, cause, remedy."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 
 from onlinecal import (
     BoostedRecalibrator,
     DecisionRecalibrator,
     GroupRecalibrator,
     LpRecalibrator,
+    RecalibratedClassifierCV,
     decision_calibration_error,
     decision_loss_gap,
 )
@@ -50,6 +55,29 @@ OF_TABLES = [
     (P, "labels.csv", "y must be a column, got the text 'labels.csv': if it names a file, read it first"),
     (P, {0: 1}, r"y must be a column, got a dict with the keys \[0\]"),
 ]
+
+
+EVERY_KIND = [
+    *TABLES, AveragedCalibration, BetaCalibration, BoostedRecalibrator, DirichletCalibration,
+    GroupRecalibrator, PerClassIsotonic, RecalibratedClassifierCV, TopLabelIsotonic, VectorScaling,
+]  # fmt: skip
+GIVEN = {"X": P, "y": y, "groups": GROUPS, "n_rows": 40, "loss": np.eye(2), "path": "model.bin"}
+ASKED = [
+    "compress", "get_feature_names_out", "members", "predict", "predict_proba", "report", "save", "score",
+    "staged_predict_proba", "transform",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_every_question_before_the_fit_is_answered_with_the_error_for_that(kind):
+    model = kind(LogisticRegression()) if kind is RecalibratedClassifierCV else kind()
+    asked = [getattr(model, name) for name in ASKED if hasattr(model, name)]
+    assert len(asked) >= 3
+    for question in asked:
+        parameters = inspect.signature(question).parameters.values()
+        wanted = {one.name: GIVEN[one.name] for one in parameters if one.default is one.empty}
+        with pytest.raises(NotFittedError):
+            list(question(**wanted))
 
 
 @pytest.mark.parametrize("kind", TABLES)

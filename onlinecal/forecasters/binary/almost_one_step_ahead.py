@@ -47,7 +47,8 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
         is set it is uniform.) More rounds may be played, for a larger guarantee.
     n_cells
         Number of cells m of a uniform grid, from 1 to 2^28, instead of the one that the horizon suggests. A
-        horizon beside it only says for how many rounds `guarantee` speaks.
+        horizon beside it, or beside the grid "nested" or "adaptive", only says for how many rounds
+        `guarantee` speaks.
     grid
         "uniform" (needs horizon, n_cells or window); "graded" (needs a horizon or a window; finer in the
         middle, cells report their ends; made for outcomes 0 and 1); "nested" (no horizon needed: a graded
@@ -163,9 +164,9 @@ class AlmostOneStepAhead(Announcing, GridForecaster):
     def guarantee(self) -> float:
         """What `certificate` cannot exceed, whichever outcomes 0 and 1 come: a sum over rounds.
 
-        With a horizon and grid "auto", "uniform" or "graded" it is the bound after `horizon` rounds, or after
-        `n_rounds` once these are more; otherwise the bound after `n_rounds`, which grows with them. It allows
-        for the most forecasts that were ever open at once, also if they were withdrawn.
+        With a horizon it is the bound after `horizon` rounds, or after `n_rounds` once these are more;
+        otherwise the bound after `n_rounds`, which grows with them. It allows for the most forecasts that
+        were ever open at once, also if they were withdrawn.
 
         The first outcome between 0 and 1 raises it: by a trifle, or on a graded grid by more, since that
         splits the grid's wide cells. For streams of such outcomes `grid="uniform"` has the smaller bound.
@@ -293,6 +294,8 @@ class OneStepAhead(GridForecaster):
     horizon
         How many rounds will be played, if known, at least 1: the grid is then the uniform one that suits
         forecasts of so many rounds. None: the grid that tunes itself, unless `n_cells` or `grid` says more.
+        With `n_cells`, and on the grids "nested" and "adaptive", it only says for how many rounds `guarantee`
+        speaks.
     n_cells
         Number of cells m of a uniform grid, at least 1, instead of the one that the horizon suggests.
     grid
@@ -365,7 +368,8 @@ class OneStepAhead(GridForecaster):
 
         On a uniform grid of m cells it is slack (m - 1), with hints=True at most 1 more, and under the sign
         rule less than 3m/4, at any time. On a nested grid it is the same for the finest grid so far. On the
-        adaptive grid it is the guarantee of an AlmostOneStepAhead after as many rounds.
+        adaptive grid it is the guarantee of an AlmostOneStepAhead with the same parameters. On both it is
+        that after `horizon` rounds until these are played.
         """
         return self._promise(max(self.horizon or 0, self.n_rounds))
 

@@ -209,10 +209,11 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     def learn_one(self, x: Any, y: Any) -> None:
         """Settle the coming round, whose forecast is that of `predict_proba_one`, with the label y that came.
 
-        y is a label, or a soft label: probabilities over the classes with a sum within 1e-6 of 1, as a dict
-        by label (missing: 0), or a list or array in the order of `classes`. A new label is taken in if
-        classes are being discovered. `predict_proba_one` need not have been called, and the features x are
-        not looked at. Raises ValueError, and learns nothing, for any other y.
+        y is a label (hashable, neither missing nor infinite), or a soft label: probabilities over the classes
+        with a sum within 1e-6 of 1, as a dict by label (missing: 0), or a list or array in the order of
+        `classes`. A new label is taken in if classes are being discovered. `predict_proba_one` need not have
+        been called, and the features x are not looked at. Raises ValueError, and learns nothing, for any
+        other y.
         """
         run = self._run
         try:
@@ -415,8 +416,8 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
         That distance is the least, over all sequences of vectors q, of the sum of |forecast - q|_1 over
         rounds plus the l_p norm of the biases of q: the p-th root of the sum of |bias|^p over values of q and
         classes. The bound takes for q the points that rounds were charged to. For p = 1 it is `certificate`;
-        it falls as p rises, to infinity. With normalize=True it is divided by the number of rounds. It is 0.0
-        before the first. Raises ValueError unless p is at least 1 (infinity included).
+        it does not rise with p, which may be infinity. With normalize=True it is divided by the number of
+        rounds. It is 0.0 before the first. Raises ValueError unless p is at least 1 (infinity included).
         """
         p, rounds = check_order(p), self.n_rounds if check_flag(normalize, "normalize") else 1
         if not self.n_rounds:

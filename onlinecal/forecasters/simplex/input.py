@@ -296,7 +296,12 @@ def outcomes_of(outcomes: Any, known: dict[Any, int], fixed: bool, name: str = "
     """
     if getattr(outcomes, "ndim", 1) == 2:
         rows, columns = outcomes.shape
-        if columns != len(known) or not known:
+        if not known:
+            raise ValueError(
+                f"{name} must be one-dimensional while no class is known, got shape {outcomes.shape}: name "
+                "the classes first (labels= or n_classes=), or give a list of dicts by label"
+            )
+        if columns != len(known):
             wanted = f"or a table of soft labels over the {len(known)} known classes"
             raise ValueError(f"{name} must be one-dimensional, {wanted}, got shape {outcomes.shape}")
         return ClassOutcomes.of_vectors(whole(check_distributions(outcomes, (rows, len(known)), name)), {})

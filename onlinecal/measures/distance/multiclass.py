@@ -193,12 +193,12 @@ def multiclass_calibration_distance(
             f"method must be 'auto' or 'bracket' for more than {potentials.MOST_MESH_CLASSES} classes, "
             f"got 'exact' with {p.shape[1]}"
         )
+    scale = len(p) if check_flag(normalize, "normalize") else 1
     if p.shape[1] == 2:
         lower, witness, is_exact = _of_two(p, y, ahead, budget, method)
     else:
         lower, witness, is_exact = _of_several(p, y, ahead, budget, method, tell)
     tell(1.0)
-    scale = len(p) if check_flag(normalize, "normalize") else 1
     upper = _distance(p, witness) / scale
     lower = upper if is_exact else min(lower / scale, upper)
     return MulticlassDistance(lower, upper, witness, upper if is_exact else None)
@@ -215,6 +215,14 @@ def _of_several(
 ) -> tuple[float, Floats, bool]:
     """The lower end, a witness of the upper end, and whether the witness is at the exact distance."""
     k, share, is_soft = p.shape[1], work_for(len(p)), y.ndim == 2
+    size = math.inf
+    if k <= potentials.MOST_MESH_CLASSES and not is_soft:
+        size = groupings.n_candidates(y, k) * len(p)
+    if method == "exact" and size > groupings.MOST_CANDIDATES:
+        raise ValueError(
+            f"method must be 'auto' or 'bracket' for so many rounds, got 'exact' with {len(p)}: "
+            f"the integer program would have some {size:.1g} variables"
+        )
     labels = drawn(p, y) if is_soft else y
 
     def sequence(groups: NDArray[np.intp]) -> Floats:
@@ -252,7 +260,9 @@ def _of_several(
                 best, upper = witness, reached
             if _met(lower, upper):
                 break
-    if method != "bracket" and dual is not None and not is_soft:
+    # both need a finite size, and so these potentials
+    is_quick = method == "auto" and size <= 100 * SMALL_PROGRAM
+    if dual is not None and (is_quick or method == "exact"):
         nearest = _exact(p, y, dual, upper, method)
         if nearest is not None:
             return lower, min((best, nearest), key=lambda q: _distance(p, q)), True
@@ -289,15 +299,7 @@ def _met(lower: float, upper: float) -> bool:
 def _exact(
     p: Floats, y: NDArray[np.int64], dual: potentials.Potentials, upper: float, method: DistanceMethod
 ) -> Floats | None:
-    """The nearest witness. If that takes too long: None, or ValueError if "exact" was asked for."""
-    size = groupings.n_candidates(y, p.shape[1]) * len(p)
-    if size > (groupings.MOST_CANDIDATES if method == "exact" else 100 * SMALL_PROGRAM):
-        if method == "exact":
-            raise ValueError(
-                f"method must be 'auto' or 'bracket' for so many rounds, got 'exact' with {len(p)}: "
-                f"the integer program would have some {size:.1g} variables"
-            )
-        return None
+    """The nearest witness; None if finding it takes too long, unless "exact" was asked for."""
     gap = upper - math.fsum(dual.of_rounds(p, y))
     values = groupings.useful(p, y, groupings.candidates(y, p.shape[1]), dual, gap)
     is_small = len(values) * len(p) <= SMALL_PROGRAM

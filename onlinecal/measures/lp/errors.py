@@ -66,8 +66,8 @@ def lp_calibration_error(
     """The calibration error of whole rows: the l_p norm of the biases of all level sets and classes.
 
     A level set v is the rows with nearly the same probabilities. The bias of v and class j is Err(v, j) =
-    |sum over the rows in v of (probability of j - whether j came)| / n, with n all rows, and the error is
-    (sum over all v and j of Err(v, j)^p)^(1/p).
+    |sum over the rows in v of (probability of j - whether j came)| / n, with n all rows (or the sum of their
+    weights), and the error is (sum over all v and j of Err(v, j)^p)^(1/p).
 
     Parameters
     ----------
@@ -261,8 +261,8 @@ def linf_conditional_error(
     -------
     float
         A difference of probabilities, from 0 to 1, neither a sum nor an average over all rows; 0 if no level
-        set has min_rows rows. If every one has, it is between err and err * n / min_rows, where err is
-        `lp_calibration_error` with p = inf.
+        set has min_rows rows. If every one has, it is between err and err * n / min_rows, where n is all rows
+        (or the sum of their weights) and err `lp_calibration_error` with p = inf.
 
     Raises
     ------

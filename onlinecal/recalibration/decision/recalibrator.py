@@ -226,7 +226,7 @@ class DecisionRecalibrator(StartedRecalibrator):
     partition
         "hard": a row is in the region with the largest of K linear scores (Algorithm 1 of the paper). "soft":
         the softmax of the scores says how much of a row is in each region (Algorithm 2). Given losses have
-        hard regions.
+        hard regions, whatever this says.
     losses
         None: all losses with n_actions actions. Otherwise only these, the loss of action a and class c at
         [loss, a, c], shape (n_losses, K, C) for C classes, or one table (K, C). Each round corrects on the
@@ -374,8 +374,8 @@ class DecisionRecalibrator(StartedRecalibrator):
 
         It takes full steps until the error on the fitted rows is at most epsilon: no map comes before, no
         rows are held out, and corrected probabilities, which may be 0, are the answers. `n_actions` and
-        `epsilon` are parameters of the class, and `parameters` are its further parameters by name. `fit`
-        checks them, and has to follow.
+        `epsilon` are parameters of the class, and `parameters` are its further parameters by name, which may
+        also replace these settings. `fit` checks them, and has to follow.
 
         Algorithm 2 is changed in one thing. A partition's error is the sum of r_1, ..., r_K, where r_a is the
         l2 norm of the mean error on region a. The paper's Algorithm 2 searches the partition with the largest

@@ -90,7 +90,11 @@ def plan_of(model: GroupRecalibrator, n_rows: float) -> PatchPlan:
         shrinkage = check_number(
             model.shrinkage, "shrinkage", 0.0, math.inf, "[)", "a finite number of at least 0"
         )
-        shrinkage *= by_logs
+        if not by_logs:
+            raise ValueError(
+                f"shrinkage must be None for the patch {model.patch!r}, got {model.shrinkage!r}: leave it "
+                "out, or set patch='log-odds'"
+            )
     start: EventStart = "none" if model.start == "auto" and not folds else model.start
     m = _levels(model, alpha, bool(folds))
     return PatchPlan(m, alpha, bool(folds) or model.n_levels is not None, shrinkage, folds, start)
@@ -256,7 +260,8 @@ class GroupRecalibrator(BaseEstimator):
         made until alpha is reached.
     shrinkage
         At least 0: log-odds patches step as if each cell had this much more variance, the sum of f (1 - f)
-        over its rows. So the fewer rows a cell has, the shorter is its step. None: 50; without folds 0.
+        over its rows. So the fewer rows a cell has, the shorter is its step. None: 50; without folds 0. For
+        other patches it must be None.
     floor
         True: no answer is nearer to 0 or 1 than 1/(2 (n + 1)) for n rows fitted, or than the forecast itself
         was; forecasts of 0 and 1 are moved to the nearest that other forecasts come. False: answers may be 0
@@ -340,7 +345,8 @@ class GroupRecalibrator(BaseEstimator):
         On the rows of `fit` it corrects the rows of one forecast in one group, again and again, until no
         group's `multicalibration_error` is above alpha. No map is fitted before, no rows are held out, and
         answers may be 0 and 1. `alpha` and `patch` are parameters of the class, and `parameters` are its
-        further parameters by name. `fit` checks them, and has to follow.
+        further parameters by name, which may also replace these settings. `fit` checks them, and has to
+        follow.
         """
         return cls(alpha=alpha, patch=patch, **{"start": "none", "cv": 0, "floor": False, **parameters})
 

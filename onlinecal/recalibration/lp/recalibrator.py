@@ -114,7 +114,7 @@ class LpRecalibrator(StartedRecalibrator):
         The error to reach, between 0 and 1. It is looked at only if n_levels or tolerance is None.
     delta
         How often the guarantee for the source, the distribution that rows are drawn from, may fail, between 0
-        and 1.
+        and 1. With "plug-in" only `sample_complexity_`, and a warning that follows from it, depend on it.
     n_levels
         Levels per class. None: 1/beta, rounded up, with beta = epsilon^(p/(p-1)) 2^(-1/(p-1)), as in the
         paper: that is fine enough to lose next to nothing by rounding, and often too fine to find errors.
@@ -275,7 +275,8 @@ class LpRecalibrator(StartedRecalibrator):
 
         No map is fitted before and no rows are held out, all rows of a group get one prediction, that is the
         answer, and epsilon, the error to reach, determines the levels. `p` and `epsilon` are parameters of
-        the class, and `parameters` are its further parameters by name. `fit` checks them, and has to follow.
+        the class, and `parameters` are its further parameters by name, which may also replace these settings,
+        but then there is no guarantee. `fit` checks them, and has to follow.
         """
         plain = {"start": "none", "share": 1.0, "keep": 0.0, "limit": math.inf, "cv": 0}
         plain |= {"n_levels": None, "within": "constant", "least_rows": 0.0}

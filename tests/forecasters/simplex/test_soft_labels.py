@@ -253,3 +253,15 @@ def test_a_first_soft_label_leaves_as_much_room_as_a_later_one(settings, k):
         # the grid is another one by then
         assert min(first._run.most_open, behind._run.most_open) >= 1000
     assert first.certificate <= first.guarantee
+
+
+def test_a_table_of_soft_labels_needs_known_classes():
+    with pytest.raises(
+        ValueError, match=r"while no class is known, got shape \(3, 3\): name the classes first"
+    ):
+        SimplexAlmostOneStepAhead().replay(np.eye(3))
+    forecaster = SimplexAlmostOneStepAhead()
+    forecaster.replay([{"a": 0.5, "b": 0.5}])
+    assert forecaster.replay(np.eye(2)).shape == (2, 2)
+    with pytest.raises(ValueError, match=r"soft labels over the 2 known classes, got shape \(3, 3\)"):
+        forecaster.replay(np.eye(3))

@@ -297,3 +297,13 @@ def test_drawn_labels_keep_up_with_the_shares_and_merging_brings_groups_nearer()
     assert fewer.max() < groups.max()
     # groups that are merged were so as a whole
     assert len(np.unique(np.column_stack([groups, fewer]), axis=0)) == groups.max() + 1
+
+
+def test_what_has_no_answer_is_refused_before_the_work():
+    rng = np.random.default_rng(0)
+    p, y, told = rng.dirichlet(np.ones(3), 500), rng.integers(0, 3, 500), []
+    with pytest.raises(ValueError, match=r", got .exact. with 500: .* some 2e.09 variables"):
+        multiclass_calibration_distance(p, y, method="exact", budget=1e9, progress=told.append)
+    with pytest.raises(ValueError, match="normalize must be True or False, got 'no'"):
+        multiclass_calibration_distance(p, y, normalize="no", budget=1e9, progress=told.append)
+    assert not told

@@ -94,3 +94,11 @@ def test_data_frames_name_the_groups(frame):
     _, first, _ = str(report).splitlines()
     figures = " ".join(first.split())
     assert figures == "young 2 0.667 0.3500 0.5000 0.4450 0.296667 0.136667 0.200 -> 1.000 in 1"
+
+
+def test_a_group_whose_rounds_weigh_nothing_is_as_one_without_rounds():
+    p, y, weights = [0.1, 0.4, 0.4], [0, 1, 0], [2, 0, 1]
+    groups = [[1, 0], [0, 1], [1, 0]]
+    assert multicalibration_error(p, y, groups, sample_weight=weights)[1] == 0.0
+    assert np.isnan(group_mean_error(p, y, groups, sample_weight=weights)[1])
+    assert multicalibration_report(p, y, groups, sample_weight=weights).lines[1].worst is None

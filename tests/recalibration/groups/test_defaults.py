@@ -322,6 +322,10 @@ def test_predicates_are_asked_about_any_table(frame):
         ({"predicates": []}, "predicates is empty"),
         ({"start": "sigmoid"}, "start must be one of auto, none, temperature"),
         ({"patch": "log-odds", "shrinkage": -1}, "shrinkage must be a finite number of at least 0, got -1"),
+        (
+            {"patch": "value", "shrinkage": 0},
+            "shrinkage must be None for the patch 'value', got 0: leave it out",
+        ),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):
