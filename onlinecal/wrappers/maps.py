@@ -29,6 +29,7 @@ from onlinecal.elementary import in_turn
 from onlinecal.forecasters.binary.cells import clip
 from onlinecal.forecasters.simplex.input import check_labels, plain
 from onlinecal.measures.decision.errors import decision_loss_gap
+from onlinecal.measures.decision.losses import check_losses
 from onlinecal.recalibration.decision.losses import gaussian_losses
 from onlinecal.recalibration.decision.recalibrator import DecisionRecalibrator
 from onlinecal.recalibration.lp.online import FIRST_FIT, PANES, OnlineLp
@@ -364,8 +365,8 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         K: everybody who chooses among up to K actions by expected loss is served, at least 1.
     losses
         None: all of them. Or only these decision makers: one table of shape (K, C), the loss of action a if
-        class c comes at [a, c], or several, (n_losses, K, C), with K actions and C classes. The tables are
-        checked at each fit, in `learn_one`: ValueError if C is not the number of labels known then.
+        class c comes at [a, c], or several, (n_losses, K, C), with K actions and C classes. C is checked at
+        each fit, in `learn_one`: ValueError if it is not the number of labels known then.
     classes
         A list of the labels, in the order of the last axis of `losses`. None: in the order in which the
         model's answers or the stream first name them.
@@ -437,6 +438,9 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         capacity = check_count(capacity, "capacity", least=FEWEST_FITTED)
         seed = check_count(seed, "seed", least=0)
         declared = () if classes is None else check_labels(classes, "classes")
+        if losses is not None:
+            # how many classes there are is known at the first fit
+            check_losses(losses, None)
         self.n_actions, self.losses, self.classes, self.seed = n_actions, losses, classes, seed
         self.memory, self.capacity, self.n_recent = memory, capacity, n_recent
         for label in declared:

@@ -88,6 +88,14 @@ def test_fewer_than_ten_labels_are_refused_in_words_of_the_wrapper():
     assert (model.n_fits, model.recalibrator) == (0, None)
 
 
+@pytest.mark.parametrize(
+    ("losses", "told"), [([1.0, 2.0], "got shape \\(2,\\)"), ([[0.0, math.nan]], "finite, got nan")]
+)
+def test_tables_of_losses_are_checked_before_the_first_label(losses, told):
+    with pytest.raises(ValueError, match=f"losses must be .*{told}"):
+        DecisionCalibratedClassifier(Told(), losses=losses)
+
+
 def test_booleans_named_before_any_label_sum_to_1_as_other_names_do():
     model = LpCalibratedClassifier(Told())
     for answer, wanted in (({True: 0.3}, {True: 1.0}), ({False: 0.5, True: 1.5}, {False: 0.25, True: 0.75})):

@@ -241,8 +241,8 @@ def recalibrated(
     groups
         For a `GroupRecalibrator`, and for no other: the names of the columns of the groups, as in the fit.
     initial
-        For a `BoostedRecalibrator` that was fitted with forecasts: the column of initial forecasts. One that
-        was fitted with a model asks it if this is None. None: there is none.
+        For a `BoostedRecalibrator`: the column of initial forecasts, if it was fitted with forecasts; one
+        that was fitted with a model asks that where this is None.
     into
         The name of the added column. Of k columns `a`, `b`, ... it is how k names begin: by default
         `recalibrated_a`, `recalibrated_b`, ...

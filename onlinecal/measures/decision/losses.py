@@ -208,8 +208,11 @@ def row_losses(table: Floats, labels: Ints, tables: Floats) -> tuple[Ints, Float
     return decisions, least, tables[which, decisions, labels[None, :]]
 
 
-def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Floats:
-    """Loss tables of shape (n_losses, K, C), finite, as float64; one table (K, C) becomes (1, K, C)."""
+def check_losses(losses: ArrayLike, n_classes: int | None, name: str = "losses") -> Floats:
+    """Loss tables of shape (n_losses, K, C), finite, as float64; one table (K, C) becomes (1, K, C).
+
+    Without `n_classes`, while it is not known, C may be any number.
+    """
     try:
         tables = as_array(losses, name, "tables", "of equal lengths").astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -224,7 +227,7 @@ def check_losses(losses: ArrayLike, n_classes: int, name: str = "losses") -> Flo
             f"{name} must be a table of shape (actions, classes), or several of shape (n_losses, actions, "
             f"classes), none of them empty, got shape {np.shape(losses)}"
         )
-    if tables.shape[2] != n_classes:
+    if n_classes is not None and tables.shape[2] != n_classes:
         raise ValueError(f"{name} must have a column for each of {n_classes} classes, got {tables.shape[2]}")
     refuse(~np.isfinite(tables), tables, f"{name} must be finite", axes=("loss", "action", "class"))
     return tables
