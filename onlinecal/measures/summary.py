@@ -56,6 +56,7 @@ from onlinecal.tables.columns import (
     check_vector,
 )
 from onlinecal.tables.frames import missing_in
+from onlinecal.texts import shown
 from onlinecal.validation import check_choice, check_count, check_flag, check_positive, seed_sequence
 
 MeasureName: TypeAlias = Literal[
@@ -130,7 +131,7 @@ def chance_level(
         A score: "brier", "log_loss" (of probabilities raised to at least 1e-15), "miscalibration" (of
         `brier_decomposition`), "ece", "ece_bins", "cumulative", "two_bin", "smooth"; "lower_distance" and
         "distance" by the upper ends of their brackets, which take up to a second a draw; or a function of
-        (forecasts, outcomes), shapes (T,), where more is worse.
+        (forecasts, outcomes), shapes (T,), where more is worse, that returns a number (no NaN).
     outcomes
         What happened, 0/1 or boolean, shape (T,); None: `score` and `p_value` of the answer are None.
     n_draws
@@ -207,6 +208,8 @@ def chance_levels(
     y = None if outcomes is None else check_outcomes(outcomes)
     if y is not None:
         check_same_length(p, y, "forecasts and outcomes")
+    if normalize is not None:
+        check_flag(normalize, "normalize")
     history = _History(p, groups)
     by_name = _measures(check_count(n_bins, "n_bins"), check_positive(budget, "budget"))
     n_wanted = check_count(n_draws, "n_draws")
@@ -216,7 +219,7 @@ def chance_levels(
     def scored(y: NDArray[np.uint8]) -> list[float]:
         counts = history.counts(y)
         return [
-            float(measure(p, y)) if callable(measure) else by_name[measure](counts) for measure in measures
+            _asked(measure, p, y) if callable(measure) else by_name[measure](counts) for measure in measures
         ]
 
     scores: list[list[float]] = []
@@ -227,11 +230,23 @@ def chance_levels(
     own_scores = [None] * len(measures) if y is None else scored(y)
     levels = []
     for measure, drawn, score in zip(measures, np.array(scores).T, own_scores, strict=True):
-        is_average = measure not in DISTANCES if normalize is None else check_flag(normalize, "normalize")
+        is_average = measure not in DISTANCES if normalize is None else normalize
         scale = len(p) if is_average and not callable(measure) else 1
         mean = None if callable(measure) else history.exact_mean(measure)
         levels.append(_level(drawn / scale, None if score is None else score / scale, mean and mean / scale))
     return levels
+
+
+def _asked(measure: Callable[..., Any], p: Floats, y: NDArray[np.uint8]) -> float:
+    """What a user's measure says of these outcomes; NaN would count as less than any other score."""
+    answer = measure(p, y)
+    try:
+        score = float(answer)
+    except (TypeError, ValueError):
+        score = math.nan
+    if math.isnan(score):
+        raise ValueError(f"measure must return a number, got {shown(answer)} from {shown(measure)}")
+    return score
 
 
 def _level(drawn: Floats, score: float | None, mean: float | None) -> ChanceLevel:

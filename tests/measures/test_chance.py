@@ -9,6 +9,7 @@ from river import metrics
 from sklearn.isotonic import IsotonicRegression
 
 from onlinecal.measures import (
+    CalibrationMonitor,
     brier_decomposition,
     calibration_distance,
     chance_level,
@@ -149,3 +150,17 @@ def test_scores_that_differ_by_rounding_are_ties_that_count_against_the_forecast
     found = chance_level([0.5] * 8, lambda p, y: other if y.any() else 0.1 + 0.2, [0] * 8, n_draws=30)
     assert found.score == 0.1 + 0.2
     assert found.p_value == 1.0
+
+
+@pytest.mark.parametrize("answer", [None, math.nan, "much", np.zeros(2)])
+def test_a_measure_of_ones_own_must_return_a_number(answer):
+    with pytest.raises(ValueError, match="measure must return a number, got"):
+        chance_level(FORECASTS, lambda p, y: answer, n_draws=2)
+    with pytest.raises(ValueError, match="normalize must be True or False, got 'no'"):
+        chance_level(FORECASTS, lambda p, y: answer, normalize="no")
+
+
+def test_flags_are_looked_at_before_the_first_round():
+    for ask in (CalibrationMonitor().calibration_distance, CalibrationMonitor().smooth_calibration_error):
+        with pytest.raises(ValueError, match="normalize must be True or False, got 'no'"):
+            ask(normalize="no")

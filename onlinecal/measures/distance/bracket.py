@@ -183,6 +183,7 @@ class CalibrationMonitor(Tallies):
             A bad budget or rtol.
         """
         check_effort(budget, rtol)
+        check_flag(normalize, "normalize")
         if self.n_rounds == 0:
             return Interval(0.0, 0.0)
         counts = self.counts()
@@ -200,6 +201,7 @@ class CalibrationMonitor(Tallies):
         sum. Both bounds are the exact error as long as `moved` is 0, all forecasts being counted at their own
         value.
         """
+        check_flag(normalize, "normalize")
         if self.n_rounds == 0:
             return Interval(0.0, 0.0)
         error = smooth_error_of_counts(self.counts())
@@ -207,5 +209,5 @@ class CalibrationMonitor(Tallies):
         return self._widened(error, error, 2.0 * self.moved, normalize)
 
     def _widened(self, lower: float, upper: float, by: float, normalize: bool) -> Interval:
-        scale = self.n_rounds if check_flag(normalize, "normalize") else 1
+        scale = self.n_rounds if normalize else 1
         return Interval(max(0.0, lower - by) / scale, (upper + by) / scale)

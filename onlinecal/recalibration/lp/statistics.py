@@ -82,7 +82,11 @@ class SampleComplexity:
         return self.masses + sum(pool.masses + pool.labels for pool in self.pools)
 
     def needed(self, estimation: Estimation) -> int:
-        """How many rows the guarantee needs: `total` for the estimation "pools", `plug_in` for "plug-in"."""
+        """How many rows the guarantee needs: `total` for the estimation "pools", `plug_in` for "plug-in".
+
+        Raises ValueError for another estimation.
+        """
+        check_choice(estimation, ESTIMATIONS, "estimation")
         return self.total if estimation == "pools" else self.plug_in
 
 
@@ -254,7 +258,10 @@ def epsilon_for(
     order = check_order(p, above_one=True)
     if n_levels is not None:
         n_levels = check_count(n_levels, "n_levels")
-    largest = coupled_beta(order, 1.0 - 1e-12)
+    try:
+        largest = coupled_beta(order, 1.0 - 1e-12)
+    except ValueError:
+        raise ValueError(f"p must be larger, got {p!r}: even for epsilon 1 beta is then below 1e-9") from None
 
     def is_guaranteed(beta: float) -> bool:
         levels = math.ceil(1.0 / beta) if n_levels is None else n_levels

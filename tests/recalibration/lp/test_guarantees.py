@@ -41,6 +41,10 @@ def test_the_numbers_of_the_lemmas():
     assert third.labels == math.ceil(32 * math.log(4 * 15 * 10 / (d / 6)) / accuracy**2)
     assert needs.needed("pools") == needs.masses + sum(pool.masses + pool.labels for pool in needs.pools)
     assert needs.needed("plug-in") == needs.plug_in
+    with pytest.raises(ValueError, match="estimation must be one of plug-in, pools, got 'both'"):
+        needs.needed("both")
+    with pytest.raises(ValueError, match=r"p must be larger, got 1\.01: even for epsilon 1"):
+        epsilon_for(1000, 1.01)
     # at the asked size the noise is the lemma's 8/(m a)
     noise = laplace_scale(third.labels, 15, 10, d / 6)
     assert noise == pytest.approx(8 / (third.labels * accuracy), rel=1e-6)
