@@ -62,19 +62,19 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
         twice the certificate. In T rounds, at the default slack, without horizon and late labels, that is at
         most 4 sqrt(4.5 n_buckets T) more.
     strategy
-        What is calibrated, in T rounds of k labels. "binary": the probability of the positive label (True,
-        or 1, or the greater of two numbers, or else the first that came); any other label counts as the
-        other outcome. "simplex": the probabilities of all labels together, as a vector; for few labels, since
-        the guarantee grows as T^(1 - 1/k). "classwise": the probability of each label, one against the rest;
-        the answer is the distribution nearest to these, towards the hint. "top-label": the probability of the
-        label with the greatest hint, which is given more than 1/k and all others less than it has. "tree":
-        the labels halved, the halves halved again, and so on: the probability of each half among the rounds
-        whose label is in one of both; for many labels, all guarantees together grow as sqrt(k T). "auto":
-        binary for two labels, classwise for up to ten, top-label for more. With a horizon or a window "auto"
-        is the first of simplex, classwise and tree with a guarantee (with a window: of any window) of at most
-        a fifth (simplex) or a half of the bound of forecasts that never change; if none has, top-label. With
-        a window simplex needs `classes`. As labels appear "auto" may change; `current_strategy` says what it
-        is.
+        What is calibrated, in T rounds of k labels. "binary": the probability of the positive label (True, or
+        1, or the greater of two numbers, or else the first that came); any other label counts as the other
+        outcome and, without `classes`, is not named in answers once two labels have come. "simplex": the
+        probabilities of all labels together, as a vector; for few labels, since the guarantee grows as T^(1 -
+        1/k). "classwise": the probability of each label, one against the rest; the answer is the distribution
+        nearest to these, towards the hint. "top-label": the probability of the label with the greatest hint,
+        which is given more than 1/k and all others less than it has. "tree": the labels halved, the halves
+        halved again, and so on: the probability of each half among the rounds whose label is in one of both;
+        for many labels, all guarantees together grow as sqrt(k T). "auto": binary for two labels, classwise
+        for up to ten, top-label for more. With a horizon or a window "auto" is the first of simplex,
+        classwise and tree with a guarantee (with a window: of any window) of at most a fifth (simplex) or a
+        half of the bound of forecasts that never change; if none has, top-label. With a window simplex needs
+        `classes`. As labels appear "auto" may change; `current_strategy` says what it is.
     horizon
         How many rounds will be played, if known, at least 1: the guarantee is then smaller. More rounds may
         follow. A GuaranteeWarning tells if "simplex" was asked for and can guarantee nothing for so many.

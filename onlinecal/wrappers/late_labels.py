@@ -54,7 +54,8 @@ class WrappedForecast(Shown):
     serial
         How many tokens the wrapper had issued before this one.
     issuer
-        A random name of the wrapper that issued it; copies of that wrapper have the same name.
+        A random name of the wrapper that issued it, drawn with its first token. Copies that are made after
+        that have the same name, and cannot tell its later tokens from their own.
     """
 
     answer: Any = field(compare=False)

@@ -194,7 +194,7 @@ def measures_of_counts(counts: Counts, budget: float, rtol: float) -> dict[str, 
     """The measures of one group, by the names in MEASURES; sums over its rounds."""
     values, zeros, ones = counts.values, counts.zeros, counts.ones
     # without a witness, which takes 25 bytes a round
-    bounds = bracket(counts, [conditional_means(counts)], budget, rtol)
+    bounds = bracket(counts, [conditional_means(counts)], budget, rtol, plain=True)
     return {
         "rounds": counts.n_rounds,
         "ones": counts.n_ones,
