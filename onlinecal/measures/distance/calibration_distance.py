@@ -80,8 +80,8 @@ def calibration_distance(
     outcomes
         0/1, boolean, or any numbers in [0, 1], shape (T,).
     method
-        "exact": the distance itself, however long it takes: some tenths of a second for a thousand rounds, some
-        seconds for ten thousand on a grid, much longer for as many distinct forecasts that are nearly
+        "exact": the distance itself, however long it takes: some tenths of a second for a thousand rounds,
+        some seconds for ten thousand on a grid, much longer for as many distinct forecasts that are nearly
         calibrated. "bracket": a lower and an upper bound, with the work that `budget` allows; if it suffices
         they meet, and then `exact` is known, too. "auto": the exact distance where that is quicker, as nearly
         always for up to a thousand rounds, else the same as "bracket". With outcomes between 0 and 1 there

@@ -201,8 +201,8 @@ class GroupRecalibrator(BaseEstimator):
     are held out, fold by fold, decide which map is taken, and how many patches: only what lowers their log
     loss by more than a standard error, and by more than the best of so many candidates gains by chance. So
     forecasts that are calibrated already mostly stay as they are (of draws of 100 to 3,000 rows in four
-    groups one in eight moved them, by a mean square of about 1/n for n rows), and so do all if there are too
-    few rows. Nothing is proved of the result; `violations_` says what it reached.
+    groups one in eight to one in five moved them, by a mean square of about 1/n for n rows), and so do all if
+    there are too few rows. Nothing is proved of the result; `violations_` says what it reached.
 
     The violation of a group is the sum over its level sets of (share of all rows in the cell) times (mean
     forecast - mean outcome)^2, its `multicalibration_error`. `GroupRecalibrator.as_in_paper(alpha)` plays the
