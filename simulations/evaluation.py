@@ -26,7 +26,7 @@ from river import linear_model, multiclass, naive_bayes, preprocessing, tree
 from river.base import Classifier
 
 from onlinecal import BinnedMean, CalibratedClassifier, PlattScaling
-from onlinecal.adversaries.streams import BINARY_TASK, SEVERAL_CLASSES_TASK, river_dataset
+from onlinecal.adversaries.streams import BINARY_TASK, SEVERAL_CLASSES_TASK, river_dataset, river_datasets
 from onlinecal.arrays import Floats
 from onlinecal.catalogue import did_you_mean
 from onlinecal.cli.output import table
@@ -115,7 +115,13 @@ def source_of(name: str, rounds: int | None, seed: int, columns: FileColumns, re
             f"--forecast, --outcome and other options about columns need a file, and {name} is none: leave "
             "them out"
         )
-    return hard(name, rounds or MADE_UP_ROUNDS, seed) if name in HARD_STREAMS else from_river(name, rounds)
+    if name in HARD_STREAMS:
+        return hard(name, rounds or MADE_UP_ROUNDS, seed)
+    recorded = river_datasets(BINARY_TASK, SEVERAL_CLASSES_TASK)
+    if name not in recorded:
+        known = did_you_mean(name, (*HARD_STREAMS, *recorded))
+        raise ValueError(f"there is no file {name!r}, nor a stream of this name{known}")
+    return from_river(name, rounds)
 
 
 def _first_rounds(rounds: int | None, available: int, name: str) -> int:

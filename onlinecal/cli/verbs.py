@@ -105,7 +105,7 @@ class Verbs(ShortHelp, TyperGroup):
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise Refused(str(error)) from error
+            raise Refused(os_words(error)) from error
         except MemoryError as error:
             raise Refused(f"there is not enough memory: {error}. Take fewer rows or columns") from error
 
@@ -145,6 +145,21 @@ class Verbs(ShortHelp, TyperGroup):
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def os_words(error: OSError) -> str:
+    """What the system says of a file, the file in front and without a number; other words as they are."""
+    file, why = error.filename, error.strerror
+    if not why or not isinstance(file, (str, os.PathLike)):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return f"no such file: {file}"
+    if isinstance(error, IsADirectoryError):
+        return f"not a file: {file}"
+    above = next((place for place in Path(file).parents if place.is_file()), None)
+    if isinstance(error, NotADirectoryError) and above is not None:
+        return f"{file} cannot be there, since {above} is a file and not a folder"
+    return f"{file}: {why}"
 
 
 def plain(text: str) -> str:

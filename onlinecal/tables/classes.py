@@ -122,6 +122,13 @@ class File:
             len(fnmatch.filter(names, pattern)) > 1 for pattern in PROBABILITY_PATTERNS
         )
 
+    def lacks_classes(self) -> bool:
+        """Whether nothing was said of the columns of probabilities, and none has a usual name."""
+        names = self.frame.columns
+        return self.probabilities is None and not any(
+            fnmatch.filter(names, pattern) for pattern in PROBABILITY_PATTERNS
+        )
+
     def classes(self, label: str | None) -> Part:
         """The rows as class probabilities, with the labels in this column or one with a usual name, if any.
 
@@ -220,7 +227,7 @@ def numbers(column: pl.Series) -> Floats:
         if not is_gap(column[row]):
             value = column[row]
             rule = f"column {column.name!r} must hold numbers, got {shown(value)} at row {row}"
-            raise ValueError(rule + comma_hint(value))
+            raise ValueError(rule + (comma_hint(value) or ": name columns of numbers"))
     return values
 
 

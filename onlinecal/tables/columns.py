@@ -280,6 +280,8 @@ def check_probability_rows(
         refuse(bad, table, f"{name} must lie in [0, 1]", _scale_hint(table))
     sums = table.sum(axis=1, dtype=np.float64)
     hint = f": for two classes give numpy.column_stack([1 - {name}, {name}])" if table.shape[1] == 1 else ""
+    if table.shape[1] > 1 and sums.max() < 1.0 - ROW_TOLERANCE:
+        hint = ": is a class left out?"
     refuse(np.abs(sums - 1.0) > ROW_TOLERANCE, sums, f"{name} must sum to 1 in every row", hint)
     return table
 

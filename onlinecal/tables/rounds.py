@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,15 +85,18 @@ class NumberColumn:
             return comma
         if reading is None:
             return ""
+        # where no row is good, leaving out the bad ones leaves nothing
+        remedy = "--drop-invalid leaves {} out" if self.good.any() else "no row is good: name another column"
         if is_gap(value):
-            return f" ({counted(int((~self.good).sum()), 'row')} like that); --drop-invalid leaves them out"
-        if self.rule.startswith("be "):
+            gaps = sum(map(is_gap, self.series.to_list()))
+            return f" ({counted(gaps, 'row')} like that); {remedy.format('them')}"
+        if self.rule.startswith("be ") and "log" not in self.rule:
             if reading.positive is None and not math.isnan(numbers[row]) and 0 < numbers[row] < 1:
                 return ": is it the column of outcomes?"
             values = _listed(_distinct(self.series))
             return f"; --positive LABEL says which value counts as 1; its values: {values}"
         if math.isnan(numbers[row]) or "log" in self.rule:
-            return "; --drop-invalid leaves out such rows"
+            return f"; {remedy.format('such rows')}"
         known = numbers[numbers == numbers]
         if known.min() >= 1 and (known % 1 != 0).any():
             return ": are they decimal odds? 1 / odds, divided by its sum over all outcomes, is a probability"
@@ -288,7 +291,7 @@ def _good_rows(columns: dict[str, NumberColumn], path: Path) -> tuple[NDArray[np
     if not good.any():
         for column in columns.values():
             if not column.good.any():
-                replace(column, reading=None).checked(path)
+                column.checked(path)
         bad = [f"{name} must {c.rule}, got {c.first_bad}" for name, c in columns.items() if not c.good.all()]
         names = ", ".join(columns)
         raise ValueError(

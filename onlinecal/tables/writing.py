@@ -21,14 +21,22 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+WRITABLE_PLACE = "name a file in a folder that is there and that you may write to"
+
+
 @contextmanager
 def whole(path: Path, give_name: Callable[[Path, Path], object] = os.replace) -> Iterator[Path]:
     """A path to write to; what stands there at the end of the block gets the name `path`.
 
     The path lies in a new folder beside `path`, which is removed at the end, also when the block fails.
-    `give_name` moves the file; by default it replaces an old one.
+    `give_name` moves the file; by default it replaces an old one. OSError says so if nothing can be written
+    there.
     """
-    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-") as folder:
+    try:
+        beside = TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.{os.getpid()}-")
+    except OSError as error:
+        raise type(error)(f"{path}: cannot be written here: {error.strerror}; {WRITABLE_PLACE}") from error
+    with beside as folder:
         part = Path(folder) / path.name
         yield part
         give_name(part, path)

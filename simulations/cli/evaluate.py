@@ -26,8 +26,10 @@ from onlinecal.cli.verbs import (
     Together,
     check_different,
     check_folder,
+    gathered_warnings,
     warn,
 )
+from onlinecal.remarks import LabelWarning
 from onlinecal.tables.rounds import Reading
 
 if TYPE_CHECKING:
@@ -115,7 +117,8 @@ def evaluate(
     warn(remarks)
     plan = evaluation.planned(sources, names)
     evaluations = []
-    with progress() as bar:
+    # that labels are late was asked for
+    with gathered_warnings(LabelWarning) as warned, progress() as bar:
         task = bar.add_task("rounds", total=sum(len(source.features) for source, *_ in plan))
         for source, name, method, classifier in plan:
             bar.update(task, description=f"{source.name}: {method} {name}")
@@ -125,7 +128,7 @@ def evaluate(
             )
     scores = [played.score for played in evaluations]
     worse = evaluation.comparisons(scores)
-    warn(worse)
+    warn([*warned, *worse])
     files: list[str] = []
     if out is not None:
         from onlinecal.simulations.plots.evaluations import write_evaluations
@@ -139,7 +142,7 @@ def evaluate(
     record = {
         "scores": [msgspec.structs.asdict(score) for score in scores],
         "broken": broken,
-        "warnings": [*remarks, *worse],
+        "warnings": [*remarks, *warned, *worse],
         "pictures": files,
     }
     answer(as_json, record, [evaluation.score_table(scores, _lateness(late, columns)), *broken, *files])

@@ -129,9 +129,12 @@ def _least(forecaster: str, rounds: int, draws: int, seed: int, as_json: bool) -
     """Show the bounds of the least worst case for every length, and how far above them the forecaster is."""
     from onlinecal.simulations.worst.enumeration import enumerate_games
     from onlinecal.simulations.worst.minimax import MOST_MINIMAX_ROUNDS, least_worst
-    from onlinecal.validation import check_count
 
-    check_count(rounds, "rounds", most=MOST_MINIMAX_ROUNDS)
+    if rounds > MOST_MINIMAX_ROUNDS:
+        raise ValueError(
+            f"--rounds must be at most {MOST_MINIMAX_ROUNDS} with --minimax, and is {rounds}: give --rounds "
+            f"{MOST_MINIMAX_ROUNDS}, or leave --minimax out"
+        )
     least = [least_worst(t, MOST_NODES) for t in range(1, rounds + 1)]
     enumeration = enumerate_games(forecaster, rounds, draws=draws, seed=seed)
     pairs = list(zip(least, enumeration.games, strict=True))

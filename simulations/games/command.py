@@ -76,9 +76,9 @@ class GamesAsked(NamedTuple):
                 raise ValueError(f"--classes must differ, got {k} twice")
         n_of_table = classes_of_table(self.adversary)
         if n_of_table is not None and list(self.classes) not in ([], [n_of_table]):
+            given = ", ".join(map(str, self.classes))
             raise ValueError(
-                f"--classes must be {n_of_table}, as {self.adversary} has, got {list(self.classes)}: "
-                "leave it out"
+                f"--classes must be {n_of_table}, as {self.adversary} has, got {given}: leave it out"
             )
         classes = self.classes or ([] if n_of_table is None else [n_of_table])
         return [self.opponent(k, self.rounds) for k in classes or (None,)]

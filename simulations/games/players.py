@@ -539,7 +539,7 @@ def load(path: Path | str) -> ModuleType:
     """
     file = Path(path).resolve()
     if not file.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
+        raise FileNotFoundError(f"{'not a file' if file.exists() else 'no such file'}: {path}")
     if file.suffix != ".py":
         raise ValueError(f"{path} is not a Python file: its name must end in .py")
     stem = re.sub(r"\W", "_", file.stem)

@@ -240,16 +240,20 @@ class Store:
 
 
 def read_table(folder: Path, name: str) -> pl.DataFrame:
-    """A table of a sweep, one of TABLE_NAMES; FileNotFoundError if its folder has none."""
+    """A table of a sweep, one of TABLE_NAMES; OSError if its folder has none, or is no folder."""
     if (path := folder / f"{name}.parquet").is_file():
         return pl.read_parquet(path)
     if (path := folder / f"{name}.csv").is_file():
         table = pl.read_csv(path, infer_schema_length=None)
         # a column without any number, as of guarantees that nobody has, is read as texts
         return table.with_columns(pl.col(pl.String).exclude(*TEXT_COLUMNS).cast(pl.Float64))
+    if folder.is_file():
+        raise NotADirectoryError(
+            f"no results in {folder}, which is a file: name the folder of a sweep's results"
+        )
     raise FileNotFoundError(
-        f"no results in {folder}: neither {name}.parquet nor {name}.csv; "
-        f"make some with onlinecal sweep FILE --out {folder}"
+        f"no results in {folder}: neither {name}.parquet nor {name}.csv; name a folder that "
+        "onlinecal sweep FILE --out FOLDER has written"
     )
 
 

@@ -10,6 +10,8 @@ from onlinecal.simulations.experiments import made_up_table
 from tests.commands import refused
 
 SEGMENTS = "river:name=ImageSegments"
+SIDES = "events.csv --forecast side --outcome ill"
+DECISION = "recalibrate net.csv --label finding --method decision"
 LP, GROUPS = "recalibrate net.csv --label finding --method lp", "recalibrate events.csv --method groups"
 WRONG = [
     ("measure nbaa --forecast p --outcome y", "no such file: nbaa"),
@@ -90,7 +92,36 @@ WRONG = [
     ("sweep demo --backend ray --scheduler 127.0.0.1:1 --jobs 2", "--jobs and --scheduler exclude"),
     ("plot nowhere", "no results in nowhere"),
     ("forecasters --load nowhere.py", "no such file: nowhere.py"),
-    ("worst --minimax --rounds 9", "rounds must be at most 8, got 9"),
+    ("worst --minimax --rounds 9", "--rounds must be at most 8 with --minimax, and is 9"),
+    ("worst --minimax", "and is 16: give --rounds 8, or leave --minimax out"),
+    ("plot taken", "no results in taken, which is a file: name the folder of a sweep"),
+    ("evaluate coin", "there is no file 'coin', nor a stream of this name. Known: flip, "),
+    (
+        "column games.csv --forecast p --outcome won --state taken/s --id won",
+        "taken/s: cannot be written here: Not a directory; name a file in a folder",
+    ),
+    ("stream --ledger l.db --input events.csv --config nowhere", "onlinecal: no such file: nowhere"),
+    ("stream --ledger l.db --input events.csv --config .", "onlinecal: not a file: ."),
+    (f"{DECISION} --losses taken/costs.csv", "cannot be there, since taken is a file and not a folder"),
+    (f"{DECISION} --losses events.csv", "events.csv, line 2: losses must be finite numbers, got 'left'"),
+    (f"{LP} --set p=2 --set p=3", "--set p is given twice: give it once"),
+    (f"{LP} --apply games.csv", "games.csv must have the columns of probabilities of net.csv, got p, q, won"),
+    (
+        f"{LP} --probabilities p_cat,p_dog",
+        "got 0.75 at row 0: is a class left out?",
+    ),
+    (
+        f"measure {SIDES}",
+        "'left' at row 0; no row is good: name another column",
+    ),
+    (
+        f"measure {SIDES} --drop-invalid",
+        "no row is good: name another column",
+    ),
+    (
+        f"measure {SIDES} --scale logits",
+        "no row is good: name another column",
+    ),
     ("worst --minimax --rounds 3 --out x", "--minimax is about the distance and writes nothing"),
     ("experiment few.npz --figure map", "--figure must be one of steps, actions, classes, drift, got 'map'"),
     ("experiment bare.npz", "has no labels to fit to"),

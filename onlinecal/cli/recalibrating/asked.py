@@ -103,6 +103,8 @@ def values_of(settings: Sequence[str]) -> dict[str, Any]:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name.isidentifier():
             raise ValueError(f"--set must be NAME=VALUE, like n_levels=5, got {text!r}")
+        if name in values:
+            raise ValueError(f"--set {name} is given twice: give it once")
         values[name] = _value(value)
     return values
 

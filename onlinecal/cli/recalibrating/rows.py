@@ -13,6 +13,7 @@ from onlinecal.cli.recalibrating.asked import Request
 from onlinecal.remarks import label_remarks, outcome_remarks
 from onlinecal.tables.classes import File, Part
 from onlinecal.tables.names import event_columns
+from onlinecal.texts import cut
 
 
 def recognise(asked: Request, file: File) -> tuple[bool, Request]:
@@ -65,6 +66,11 @@ def new_rows(asked: Request, path: Path, classes: tuple[str, ...]) -> Part:
     known = wanted if wanted in file.frame.columns else None
     if not classes:
         return replace(file.events(known, asked.forecast), name="apply")
+    if file.lacks_classes():
+        raise ValueError(
+            f"{path} must have the columns of probabilities of {asked.file}, got "
+            f"{cut(', '.join(file.frame.columns))}: rename its columns, or name another file with --apply"
+        )
     new = file.classes(known)
     if new.classes != classes:
         raise ValueError(

@@ -68,8 +68,6 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
     row is tested once. Raises ValueError for a bad column, and for too few rows in either part.
     """
     n_rows, together, remedy = frame.height, None, "give more rows, or another --split"
-    if n_rows < 2 * LEAST_PART_ROWS:
-        remedy = f"give at least {2 * LEAST_PART_ROWS} rows"
     if asked.together is not None:
         together = encode(_full_column(frame, asked.together, "--together").cast(pl.String))[0]
     rule, stated_share = split_of(asked.split)
@@ -93,7 +91,7 @@ def read_split(frame: pl.DataFrame, asked: Request, in_turn: bool = False) -> Sp
         ends = np.cumsum(units[order])[:-1]
         # the fitted part ends where its size is nearest to what was asked for
         last = int(np.abs(ends - n_fit).argmin())
-        if n_rows >= 2 * LEAST_PART_ROWS and np.minimum(ends, n_rows - ends).max() < LEAST_PART_ROWS:
+        if np.minimum(ends, n_rows - ends).max() < LEAST_PART_ROWS:
             alone = f"of which a single value has {units.max()} of the {n_rows} rows"
             remedy = f"give more rows, or leave out --together {asked.together}, {alone}"
         is_fitted = np.isin(together, order[: last + 1])
@@ -138,6 +136,8 @@ def part_sizes(n_rows: int, test_share: float) -> tuple[int, int]:
 
 def check_sizes(n_fit: int, n_test: int, remedy: str) -> None:
     """Refuse parts that are too small."""
+    if n_fit + n_test < 2 * LEAST_PART_ROWS:
+        remedy = f"give at least {2 * LEAST_PART_ROWS} rows"
     if min(n_fit, n_test) < LEAST_PART_ROWS:
         raise ValueError(
             f"each part must have at least {LEAST_PART_ROWS} rows, got {n_fit} to fit and {n_test} to test: "

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from onlinecal.tables.writing import whole
+from onlinecal.tables.writing import WRITABLE_PLACE, whole
 from onlinecal.texts import shown
 
 DATABASE_FILES = ("", "-wal", "-shm")
@@ -62,8 +62,6 @@ ADVICE_BY_CODE = {
     ): "is locked by another process. Try again when that has ended",
     (sqlite3.SQLITE_CONSTRAINT,): f"has rows and indexes that do not agree: it is damaged. {REPAIR_ADVICE}",
 }
-
-WRITABLE_PLACE = "name a file in a folder that is there and that you may write to"
 
 
 class LedgerError(OSError):
@@ -278,8 +276,10 @@ def new_file(target: Path, force: bool = False) -> Iterator[Path]:
         with whole(target, os.replace if force else name_once) as part:
             yield part
             sync(part)
-    except (PermissionError, FileNotFoundError) as error:
-        raise LedgerError(f"{target}: cannot be written here: {error.strerror}; {WRITABLE_PLACE}") from error
+    except (PermissionError, FileNotFoundError, NotADirectoryError) as error:
+        text = f"{target}: cannot be written here: {error.strerror}; {WRITABLE_PLACE}"
+        # what `whole` raised says all of it
+        raise LedgerError(text if error.strerror else str(error)) from error
     except (sqlite3.Error, LedgerError) as error:
         # the block also reads other files: make clear which file has no room
         cause = error.__cause__ if isinstance(error, LedgerError) else error

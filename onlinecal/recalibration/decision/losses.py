@@ -264,4 +264,4 @@ def _number(cell: str, where: str) -> float:
     with suppress(ValueError):
         if math.isfinite(value := float(cell)):
             return value
-    raise ValueError(f"{where}: must be a finite loss, got {cell!r}")
+    raise ValueError(f"{where}: losses must be finite numbers, got {cell!r}")

@@ -290,12 +290,12 @@ def test_loss_tables_decide_tell_and_travel_as_csv(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("action,well,ill\ntreat,0.2,high\n", "line 2: must be a finite loss, got 'high'"),
+        ("action,well,ill\ntreat,0.2,high\n", "line 2: losses must be finite numbers, got 'high'"),
         ("action,well,ill\ntreat,0.2\n", "line 2: must have 2 losses, one a class, got 1"),
         ("action,well,ill\n# nothing yet\n", "one line of losses below it, got 1 line in all"),
         ("# costs\naction,well,well\ntreat,1,2\n", "line 2: classes must differ, got 'well' twice"),
         ("action,well,ill\ntreat,1,2\n treat ,1,2\n", "line 3: actions must differ, got 'treat' twice"),
-        ('action,"well\nindeed",ill\ntreat,1,high\n', "line 3: must be a finite loss, got 'high'"),
+        ('action,"well\nindeed",ill\ntreat,1,high\n', "line 3: losses must be finite numbers, got 'high'"),
         ("action,well,ill\nm\xe9decin,1,2\n", "line 2: must be UTF-8, got bytes that are not"),
     ],
 )

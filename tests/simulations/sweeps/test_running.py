@@ -51,3 +51,5 @@ def test_results_go_to_a_folder(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match=r"out must be a folder, or None .*, got the file .*file"):
         simulations.sweep(PLAN, tmp_path / "file")
+    with pytest.raises(ValueError, match=r"got .*sub, below the file .*file"):
+        simulations.sweep(PLAN, tmp_path / "file" / "sub")

@@ -43,7 +43,10 @@ def test_specs_become_canonical_rounds_ascend_and_games_are_those_of_the_grid():
         ({"forecasters": []}, "forecasters must be a list with at least one entry"),
         ({"forecasters": ["papr"]}, r"forecasters\[0\]: unknown forecaster 'papr'; did you mean 'paper'"),
         ({"adversaries": ["coin", 3]}, r"adversaries\[1\] must be a string, got 3"),
-        ({"adversaries": ["two-phase"], "rounds": [1]}, r"adversaries\[0\]: two-phase needs a horizon"),
+        (
+            {"adversaries": ["two-phase"], "rounds": [1]},
+            r"adversaries\[0\]: two-phase must play at least 2 rounds",
+        ),
         ({"adversaries": ["coin", "coin:bias=0.5"]}, "adversaries: 'coin' is listed twice"),
         ({"rounds": [10, 10]}, "rounds: 10 is listed twice"),
         ({"rounds": [10**10]}, r"rounds\[0\] must be at most 1000000000, got 10000000000"),
