@@ -21,6 +21,7 @@ from onlinecal.engine import (
     repair_ledger,
 )
 from onlinecal.engine.keys import key as keys
+from onlinecal.engine.keys.playing import LATE
 from onlinecal.forecasters.simplex import guarantees
 from tests.engine.fault_tools import changed
 from tests.engine.one_key import OneKey
@@ -172,6 +173,27 @@ def test_a_state_of_as_many_bytes_as_it_may_have_takes_no_queries(kind, monkeypa
         assert again.key.is_full_at(None, again.book.waits)
         engine.handle([Outcome(f"q{i}", "c0") for i in range(n // 2)])
         assert isinstance(engine.handle([Query("again", "k")])[0], Forecast)
+
+
+def test_a_lane_keeps_how_many_others_were_open_at_most_when_it_was_asked():
+    classes, binary, kept = KeyConfig(kind="simplex", lanes=2), KeyConfig(lanes=2), []
+    said = {"classes": "a", "binary": 1}
+    with Engine(None, EngineConfig(classes, (Match("binary", binary),))) as engine:
+
+        def note():
+            keys_of, arrays = engine._book.keys, engine._book.keys["binary"].arrays
+            of_binary = arrays.state.fields[arrays.lanes_of(keys_of["binary"].first_lane), LATE].tolist()
+            assert keys_of["classes"].late == of_binary
+            kept.append(of_binary)
+
+        for i in range(5):
+            engine.handle([Query(f"{key}{i}", key) for key in said])
+            note()
+        # outcomes, and a query in a lane that was busier before, change nothing
+        engine.handle([Outcome(f"{key}{i}", said[key]) for key in said for i in range(4)])
+        engine.handle([Query(f"{key}5", key) for key in said])
+        note()
+    assert kept == [[0], [0, 0], [1, 0], [1, 1], [2, 1], [2, 1]]
 
 
 def events_of(table, labels, late):
