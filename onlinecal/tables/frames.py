@@ -123,7 +123,7 @@ def refuse_no_array(values: Any, name: str, wanted: str) -> None:
         are_single = any(_length(value) is None for value in values.values())
         advice = "list(...) of its values" if are_single else "pandas.DataFrame(...) of it"
         raise ValueError(
-            f"{name} must be {wanted}, got a dict with the keys {list(values)[:3]}: give {advice}"
+            f"{name} must be {wanted}, got a dict with the keys {shown([*values])}: give {advice}"
         )
     for parent in type(values).__mro__:
         unread = UNREAD_KINDS.get((parent.__module__.partition(".")[0], parent.__name__))

@@ -227,6 +227,11 @@ def read_rounds(
     may be missing, and with `pending` outcomes. Errors name an option only if there is a `reading`.
     """
     path = Path(path)
+    if outcome in forecasts:
+        raise ValueError(
+            f"{called(path)}: column {outcome!r} is named for the outcomes and for forecasts: name "
+            "another one for one of them"
+        )
     numbered = [outcome, *forecasts]
     by, letters = (None, False) if sort is None else sort_column(sort)
     named = [*numbered, *more, *([] if by is None else [by])]

@@ -673,7 +673,7 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         Parameters
         ----------
         new_params
-            Values by the names of parameters, which replace those of this object. None: all stay.
+            Values by the names of parameters, of which copies replace those of this object. None: all stay.
         include_attributes
             True: the new one also has a copy of what this one has learnt beside its models: rounds, open ones
             too, labels, certificates, and how to combine. False: nothing of it.

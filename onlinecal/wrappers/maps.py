@@ -481,7 +481,8 @@ class DecisionCalibratedClassifier(Refitted[DecisionRecalibrator]):
         -------
         ndarray
             Shape (n_losses,), not negative: |average expected loss - average loss that came|, divided by the
-            largest Euclidean norm of an action's losses. Empty before two labels are known.
+            largest Euclidean norm of an action's losses. Empty before two labels are known, or before
+            a label was learnt.
 
         Raises
         ------

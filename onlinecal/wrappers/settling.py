@@ -151,7 +151,8 @@ def settling_of(
         )
     # where an outcome is missing, `settled_at` may be missing, too
     needs_time = None if came is None else has_outcome
-    made_at, *then = in_time(columns, made, "give the times of the forecasts as times=", needs_time)
+    advice = "give the times of the forecasts as times=, from the column's first rows on"
+    made_at, *then = in_time(columns, made, advice, needs_time)
     came_at = made_at if came is None else then[0]
     if due is None:
         settles_at, settles, silent = came_at, has_outcome, no_row
