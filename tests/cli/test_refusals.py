@@ -32,7 +32,7 @@ WRONG = [
     ("combine games.csv --outcome won", "--forecast must be given at least twice"),
     ("combine games.csv --forecast p", "at least twice, once for each model, got 'p' alone"),
     ("combine games.csv --forecast p --forecast p", "--forecast 'p' is given twice: give it once"),
-    ("combine events.csv --outcome risk --forecast risk --forecast age", "must be 0, 1 or boolean"),
+    ("combine events.csv --outcome risk --forecast ill --forecast age", "must be 0, 1 or boolean"),
     ("recalibrate bad.npz", "bad.npz cannot be read as npz"),
     ("recalibrate net.csv --method lq", "there is no method 'lq'. Known: lp, decision, groups, boost"),
     ("recalibrate net.csv --method lp", "has no labels to fit to: name their column with --label"),
