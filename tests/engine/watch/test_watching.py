@@ -202,23 +202,57 @@ def test_bounds_hold_the_distance_to_calibration(seed):
         assert high >= exact.upper - 1e-9
 
 
-def test_logs_are_lines_of_json_and_words_that_repeat_are_counted(capsys):
+@pytest.fixture
+def as_before():
+    """The three loggers, which get back what they had."""
     loggers = [logging.getLogger(name) for name in ("onlinecal", "uvicorn", "asyncio")]
     before = [(one.handlers, one.propagate, one.level) for one in loggers]
-    try:
-        logs.log_to_stderr(as_json=True)
-        with Engine() as engine:
-            for t in range(40):
-                engine.handle([Outcome(f"nobody {t}\n", 1)])
-    finally:
-        for one, (handlers, propagate, level) in zip(loggers, before, strict=True):
-            one.handlers, one.propagate = handlers, propagate
-            one.setLevel(level)
+    yield loggers
+    for one, (handlers, propagate, level) in zip(loggers, before, strict=True):
+        one.handlers, one.propagate = handlers, propagate
+        one.setLevel(level)
+
+
+def test_logs_are_lines_of_json_and_words_that_repeat_are_counted(capsys, as_before):
+    logs.log_to_stderr(as_json=True)
+    with Engine() as engine:
+        for t in range(40):
+            engine.handle([Outcome(f"nobody {t}\n", 1)])
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert len(lines) == logs.MOST_ALIKE
     told = {(line["kind"], line["reason"], line["level"]) for line in lines}
     assert told == {("refusal", "unknown", "info")}
     assert lines[3]["id"] == "nobody 3\n"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_the_server_logs_is_json_too_or_else_left_to_the_server(capsys, as_before, as_json):
+    theirs = []
+    for one in as_before:
+        own = logging.Handler()
+        own.emit = theirs.append
+        one.handlers, one.propagate = [own], one.name != "onlinecal"
+        one.setLevel(logging.WARNING)
+    logs.log_to_stderr(as_json)
+    for one in as_before:
+        one.info("quiet")
+        try:
+            raise OSError("the cause")
+        except OSError:
+            one.warning("a %s\x1b", "word", exc_info=as_json)
+    lines = capsys.readouterr().err.splitlines()
+    if as_json:
+        read = [json.loads(line) for line in lines]
+        found = [(line["logger"], line["level"], line["message"]) for line in read]
+        warned = [(one.name, "warning", "a word\x1b") for one in as_before]
+        assert found == [("onlinecal", "info", "quiet"), *warned]
+        assert "exception" not in read[0]
+        assert all("OSError: the cause" in line["exception"] for line in read[1:])
+        assert theirs == []
+    else:
+        assert lines == ["onlinecal: a word\\x1b"]
+        assert [record.name for record in theirs] == ["uvicorn", "asyncio"]
+    assert [one.propagate for one in as_before] == [False, not as_json, not as_json]
 
 
 @pytest.mark.parametrize("classes", [False, True])
