@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinecal import AlmostOneStepAhead, SimplexAlmostOneStepAhead
+from onlinecal.forecasters.simplex import input as reading
 from onlinecal.forecasters.simplex.guarantees import bias_formula
 from onlinecal.forecasters.simplex.input import MOST_PARTS, weights_of
 from onlinecal.forecasters.simplex.machine.memory import BALANCE, MOVED, SCALE, STEP, units
@@ -253,6 +254,21 @@ def test_a_first_soft_label_leaves_as_much_room_as_a_later_one(settings, k):
         # the grid is another one by then
         assert min(first._run.most_open, behind._run.most_open) >= 1000
     assert first.certificate <= first.guarantee
+
+
+@pytest.mark.parametrize("nearly_one", [np.nextafter(1.0, 0.0), 1.0 - 1e-15, 1.0 - 5e-7, 1.0])
+def test_an_only_class_whose_weight_is_one_up_to_rounding_is_the_label(nearly_one):
+    known = {"a": 0, "b": 1, "c": 2}
+    for outcome in ([0.0, nearly_one, 0.0], {"b": nearly_one}):
+        assert reading.outcome_of(outcome, known, True, "outcome") == "b"
+    assert reading.outcome_of({"d": nearly_one}, known, False, "outcome") == "d"
+    table = reading.outcomes_of(np.array([[0.0, 0.0, nearly_one], [nearly_one, 0.0, 0.0]]), known, True)
+    assert (table.numbers.tolist(), len(table.vectors)) == ([2, 0], 0)
+    rows = reading.outcomes_of([{"c": nearly_one}, "a"], known, True)
+    assert (rows.numbers.tolist(), len(rows.vectors)) == ([2, 0], 0)
+    # a second class keeps its share, and the sum is one
+    mixed = reading.outcome_of([nearly_one / 4, 0.0, nearly_one * 3 / 4], known, True, "outcome")
+    assert mixed.vector.tolist() == [0.25, 0.0, 0.75]
 
 
 def test_a_table_of_soft_labels_needs_known_classes():
