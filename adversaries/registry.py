@@ -40,8 +40,8 @@ class Row(TypedDict):
     """A dict about one adversary of a catalogue, as `describe` and `describe_multiclass` return them.
 
     Its keys are name; power, how much the adversary looks at; parameters, a text of their names and defaults
-    such as "bias=0.5", empty without any; needs_horizon, whether `create` must be told the number of rounds;
-    summary, which outcomes it plays; and source, where it comes from.
+    such as "bias=0.5", empty without any; needs_horizon, whether with these defaults `create` must be told
+    the number of rounds; summary, which outcomes it plays; and source, where it comes from.
     """
 
     name: str
@@ -123,8 +123,8 @@ def describe() -> list[Row]:
     """A row for each adversary of two classes, for a table, in the order of `catalogue`.
 
     Returns a new list of dicts with the keys name, power (how much it looks at), parameters (a text of their
-    names and defaults), needs_horizon (whether `create` must be told the number of rounds), summary and
-    source.
+    names and defaults), needs_horizon (whether with these defaults `create` must be told the number of
+    rounds), summary and source.
     """
     return _TWO_CLASSES.rows()
 
@@ -165,8 +165,9 @@ def create(spec: str, horizon: int | None = None, *, seed: Seed = 0) -> Adversar
         setting with commas in it (a spec, a path) goes in square brackets.
     horizon
         The number of rounds to be played, at least 1. Where `describe` says needs_horizon, it has to be
-        given. Recorded streams (file, river) end there, or with None after their last row, and so does what
-        is composed of them if it ends with one (a mixture: if either player is one); all others play on.
+        given, unless a setting takes its place: switch of two-phase, spacing of change-points, cells of
+        bias-lifter. Recorded streams (file, river) end there, or with None after their last row, and so does
+        what is composed of them if it ends with one (a mixture: if either player is one); all others play on.
         None: it is not known.
     seed
         An integer or a sequence of integers, none negative, or a `numpy.random.SeedSequence`. Equal specs,
@@ -224,8 +225,8 @@ def describe_multiclass() -> list[Row]:
     """A row for each adversary of several classes, for a table, in the order of `multiclass_catalogue`.
 
     Returns a new list of dicts with the keys name, power (how much it looks at), parameters (a text of their
-    names and defaults), needs_horizon (whether `create_multiclass` must be told the number of rounds),
-    summary and source.
+    names and defaults), needs_horizon (whether with these defaults `create_multiclass` must be told the
+    number of rounds), summary and source.
     """
     return _SEVERAL_CLASSES.rows()
 
@@ -243,7 +244,8 @@ def create_multiclass(
         k, from 2 to 1000.
     horizon
         The number of rounds to be played, at least 1. Where `describe_multiclass` says needs_horizon, it has
-        to be given. Recorded streams (file, river) end there, or with None after their last row, and so does
+        to be given, unless a setting takes its place: spacing of dirichlet-drift, start of late-class, switch
+        of two-phase. Recorded streams (file, river) end there, or with None after their last row, and so does
         what is composed of them if it ends with one; all others play on. None: it is not known.
     seed
         An integer or a sequence of integers, none negative, or a `numpy.random.SeedSequence`. Equal specs,

@@ -431,11 +431,12 @@ def misleading_hints(rounds: int, n_cells: int, slack: float = 1.0) -> Stream:
     """Hints that mislead: calibrated forecasts near them score far worse than the hints themselves.
 
     They are meant for `AlmostOneStepAhead(n_cells=n_cells, slack=slack, hints=True)`, whatever its `report`.
-    It answers with a forecast near the hint that keeps it calibrated. First, hints just above each grid point
-    from 1/2 up come with outcome 0, until the forecaster may not follow such hints any more. Then a hint of 1
-    followed by outcome 1, and a hint just above 1/2 followed by outcome 0, come in turn. To both it answers
-    with about 1/2. So its squared errors, summed over rounds, exceed those of the hints by at least
-    T/8 - T/m - slack (m/8 + 1/2) - 1/8 (Fact 17a of docs/theory.md).
+    It answers with a forecast near the hint that keeps it calibrated. First, hints just above each grid
+    point, from the highest down to 1/2, come with outcome 0, until the forecaster may not follow such hints
+    any more. Then a hint of 1 followed by outcome 1, and a hint just above 1/2 followed by outcome 0, come in
+    turn. To both it answers with about 1/2. So, with a slack of at least 1 - 1/m, its squared errors, summed
+    over rounds, exceed those of the hints by at least T/8 - T/m - slack (m/8 + 1/2) - 1/8 (Fact 17a of
+    docs/theory.md). With less slack they may not: then it may follow more of the hints.
 
     Parameters
     ----------
@@ -449,7 +450,8 @@ def misleading_hints(rounds: int, n_cells: int, slack: float = 1.0) -> Stream:
     Returns
     -------
     Stream
-        It has T rounds of outcomes 0 and 1, with hints. Its first part takes about `slack * n_cells` rounds.
+        It has T rounds of outcomes 0 and 1, with hints. Its first part takes at most
+        `slack * n_cells` rounds, with slack 1 about half of that.
 
     Raises
     ------

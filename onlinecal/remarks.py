@@ -50,8 +50,10 @@ class LabelWarning(UserWarning):
 
     Recalibrators give them when they are fitted, for example if a class never comes. Wrappers give them if a
     model's labels are not those that come, if a label comes for which no forecast waits, and if many
-    forecasts wait and no label has come. Computations go on as if nothing had been said.
-    `warnings.simplefilter("ignore", onlinecal.LabelWarning)` silences them.
+    forecasts wait and no label has come. `recalibrate_stream` and `combine_forecasts` give one for each
+    remark of their report, also that the result scores worse than what was given, or than a constant.
+    Computations go on as if nothing had been said. `warnings.simplefilter("ignore", onlinecal.LabelWarning)`
+    silences them.
     """
 
 

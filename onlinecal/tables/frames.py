@@ -138,7 +138,7 @@ def refuse_no_array(values: Any, name: str, wanted: str) -> None:
     if type(values).__module__.partition(".")[0] == "scipy" and hasattr(values, "toarray"):
         raise ValueError(f"{name} must be {wanted}, got a sparse one of scipy: give its toarray()")
     if isinstance(values, np.ndarray) and values.dtype.names is not None:
-        fields = ", ".join(values.dtype.names[:3])
+        fields = shown([*values.dtype.names])
         first = f"{name}[{values.dtype.names[0]!r}]"
         raise ValueError(
             f"{name} must be {wanted}, got an array with the fields {fields}: give one of them, as {first}"

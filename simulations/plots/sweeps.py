@@ -613,10 +613,18 @@ class SweepPictures(NamedTuple):
         grows = results["rounds"].n_unique() > 1
         usual = [name for name in SWEEP_FIGURES if grows or name not in GROWTH_FIGURES]
         wanted = list(dict.fromkeys(names or usual))
-        if measure is not None and not set(wanted) & set(GROWTH_FIGURES):
-            raise ValueError(f"--measure needs --figure landscape or matrix, got {', '.join(wanted)}")
-        if adversary is not None and "landscape" not in wanted:
-            raise ValueError(f"--adversary needs --figure landscape, got {', '.join(wanted)}")
+        for option, value, users in (
+            ("--measure", measure, GROWTH_FIGURES),
+            ("--adversary", adversary, ("landscape",)),
+        ):
+            if value is None or set(wanted) & set(users):
+                continue
+            if not grows:
+                raise ValueError(
+                    f"{option} is for --figure {' and '.join(users)}, which needs several numbers of rounds, "
+                    f"and all games have {results['rounds'][0]:,}: leave {option} out"
+                )
+            raise ValueError(f"{option} needs --figure {' or '.join(users)}, got {', '.join(wanted)}")
         return cls(folder, results, wanted, measure, adversary, loaded)
 
     def render(self, name: str) -> style.Rendered:

@@ -48,6 +48,8 @@ IDLE_SECONDS = 20
 SECONDS_TO_CONNECT = 10.0
 """How many seconds to wait for a scheduler, and then for its first worker."""
 
+START_AGAIN = "see that its workers run, and start again; games that are in the folder of results are kept"
+
 SECONDS_UNTIL_LOST = 3600.0
 """Dask's workers count as lost after this many seconds without an answer: joblib is not told that they
 died."""
@@ -163,8 +165,7 @@ def _dask(workers: Workers) -> Iterator[dict[str, Any]]:
                 yield {"n_jobs": -1, "timeout": SECONDS_UNTIL_LOST}
             except multiprocessing.TimeoutError as error:
                 raise ConnectionError(
-                    f"{workers}: no answer within {SECONDS_UNTIL_LOST:.0f} s: see that "
-                    "its workers run, and start again; finished games are kept"
+                    f"{workers}: no answer within {SECONDS_UNTIL_LOST:.0f} s: {START_AGAIN}"
                 ) from error
 
 
@@ -194,7 +195,7 @@ def _ray(workers: Workers) -> Iterator[dict[str, Any]]:
             yield {"backend": Unordered(), "n_jobs": -1}
         except RayError as error:
             lines = str(error).splitlines() or [type(error).__name__]
-            raise ConnectionError(f"{workers}: {lines[0]}") from error
+            raise ConnectionError(f"{workers}: {lines[0].rstrip('.')}: {START_AGAIN}") from error
         finally:
             ray.shutdown()
 

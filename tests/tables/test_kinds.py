@@ -461,7 +461,7 @@ UNREAD = {
     "the text": lambda: "forecasts.csv",
     "toarray\\(\\)": lambda: pytest.importorskip("scipy.sparse").csr_matrix(FORECASTS),
     "too large for a float|of shape \\(T, N\\)": lambda: [10**400] + [0] * (N - 1),
-    "the fields x": lambda: np.zeros(N, [("x", float)]),
+    "the fields \\['x'\\]": lambda: np.zeros(N, [("x", float)]),
 }
 
 

@@ -434,9 +434,12 @@ class SimplexAlmostOneStepAhead(Announcing, base.Classifier):
     def look_ahead(self) -> SimplexLookAhead:
         """The points that rounds were charged to so far and their biases, in the order of their first charge.
 
-        A round is charged to the corner of its cell that carries the class that came. It is a new pair of
-        arrays `points` and `biases`, of shape (V, k) for V points and k known classes, which later rounds do
-        not change; (0, 0) while no class is known.
+        Arrays `points`, of probabilities, and `biases`, sums over rounds of (probability - y), both of shape
+        (V, k) for V points, with columns in the order of `classes`. A round is charged to the corner of its
+        cell that carries the class that came. One with a soft label may be divided between corners. If the
+        soft label itself lies in the cell, the round is charged to that, which has no bias and is not listed.
+        The pair is new each time, and later rounds do not change it. The shape is (0, 0) while no class is
+        known.
         """
         memory, k = self.memory, len(self._run.numbers)
         if not len(memory):

@@ -230,7 +230,12 @@ def encode(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
     # polars cannot compare values that it holds as objects of Python
     except (TypeError, pl.exceptions.PolarsError) as error:
         values = column.to_list()
-        row = next((row for row, value in enumerate(values) if not isinstance(value, Hashable)), 0)
+        row = next((row for row, value in enumerate(values) if not isinstance(value, Hashable)), None)
+        if row is None:
+            raise ValueError(
+                f"groups must not have a column of polars' type Object, got {shown(column.name)}: "
+                "give str(...) of each value"
+            ) from error
         raise ValueError(
             f"groups must hold texts, numbers or other values with a hash, got {shown(values[row])} in "
             f"column {shown(column.name)} at row {row}: give str(...) of each"

@@ -169,7 +169,10 @@ def test_a_ray_of_our_own_is_started_and_ended_and_what_it_says_of_a_loss_is_tol
         raise ray.RayError("the node died\nand more")
 
     monkeypatch.setattr(ray.module, "init", lost)
-    with pytest.raises(ConnectionError, match=r"^Ray on 2 processes: the node died$"):
+    with pytest.raises(
+        ConnectionError,
+        match=r"^Ray on 2 processes: the node died: see that its workers run, and start again; games",
+    ):
         list(work(abs, [(1,)], Workers("ray", jobs=2)))
     assert ray.calls[-1] == "shutdown"
     assert capsys.readouterr().out == ""
