@@ -186,6 +186,8 @@ LINES = {
     b'{"id":"a","key":"k"}': "type is missing: it must be query, outcome or withdraw",
     b'{"type":"query","id":"a"}': "key is missing: it must be text or a whole number",
     b'{"type":"outcome","id":"open"}': "value is missing: it must be 0, 1, false, true",
+    b'{"type":"outcome","id":"open","value":null}': "got null: if it will never be known, send a withdraw",
+    b'{"type":"query","id":"a","key":"k","hint":"0.5"}': "got '0.5': write the number without quotes",
     b'{"schema":{},"payload":{"type":"query","id":"a","key":"k"}}': "of Kafka Connect: send its `pay",
     b'{"before":null,"after":{"id":"a"},"op":"c"}': "an envelope of Debezium: send what is in its `after`",
     b'{"schema":{},"payload":{"before":null,"after":{},"op":"c"}}': "what is in its `payload.after",
