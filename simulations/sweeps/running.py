@@ -85,12 +85,15 @@ def sweep(
 
     if not isinstance(plan, (Mapping, str, Path)):
         raise ValueError(f"plan must be a mapping of keys, or the path of a TOML file, got {shown(plan)}")
-    if out is not None and not isinstance(out, (str, Path)):
-        raise ValueError(f"out must be a folder, or None to keep nothing, got {shown(out)}")
-    for place in () if out is None else (Path(out), *Path(out).parents):
-        if place.is_file():
-            below = "" if place == Path(out) else f"{out}, below "
-            raise ValueError(f"out must be a folder, or None to keep nothing, got {below}the file {place}")
+    if out is not None:
+        if not isinstance(out, (str, Path)):
+            raise ValueError(f"out must be a folder, or None to keep nothing, got {shown(out)}")
+        for place in (Path(out), *Path(out).parents):
+            if place.is_file():
+                below = "" if place == Path(out) else f"{out}, below "
+                raise ValueError(
+                    f"out must be a folder, or None to keep nothing, got {below}the file {place}"
+                )
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be a function, or None, got {shown(progress)}")
     check_choice(backend, BACKENDS, "backend")

@@ -233,7 +233,7 @@ def encode(column: Any) -> tuple[NDArray[np.int64], dict[Any, int]]:
         row = next((row for row, value in enumerate(values) if not isinstance(value, Hashable)), None)
         if row is None:
             raise ValueError(
-                f"groups must not have a column of polars' type Object, got {shown(column.name)}: "
+                f"groups must hold texts or numbers, got polars' type Object in column {shown(column.name)}: "
                 "give str(...) of each value"
             ) from error
         raise ValueError(
