@@ -199,10 +199,11 @@ class GroupRecalibrator(BaseEstimator):
     A smooth map of the forecasts comes first. Then come patches. Each corrects one cell, the rows of one
     level set inside one group: it adds a constant to their log odds, or to those of a whole group. Rows that
     are held out, fold by fold, decide which map is taken, and how many patches: only what lowers their log
-    loss by more than a standard error, and by more than the best of so many candidates gains by chance. So
-    forecasts that are calibrated already mostly stay as they are (of draws of 100 to 3,000 rows in four
-    groups one in eight to one in five moved them, by a mean square of about 1/n for n rows), and so do all if
-    there are too few rows. Nothing is proved of the result; `violations_` says what it reached.
+    loss (for the number of patches of other kinds squared error) by more than a standard error, and by more
+    than the best of so many candidates gains by chance. So forecasts that are calibrated already mostly stay
+    as they are (of draws of 100 to 3,000 rows in four groups one in eight to one in five moved them, by a
+    mean square of about 1/n for n rows), and so do all if there are too few rows. Nothing is proved of the
+    result; `violations_` says what it reached.
 
     The violation of a group is the sum over its level sets of (share of all rows in the cell) times (mean
     forecast - mean outcome)^2, its `multicalibration_error`. `GroupRecalibrator.as_in_paper(alpha)` plays the
@@ -230,8 +231,8 @@ class GroupRecalibrator(BaseEstimator):
           forecast that `fit` has not seen stays as it is. "unrounded shift": the same level sets; as "shift".
     n_levels
         m. None: 10 (for value patches at least 1/sqrt(alpha)); without folds 1/alpha, rounded up. Value
-        patches need m > 1/(2 sqrt(alpha)); if m is given they patch the cell that saves most squared error.
-        For unrounded patches, and for the target "means", it must be None.
+        patches need m > 1/(2 sqrt(alpha)); with folds, or if m is given, they patch the cell that saves most
+        squared error. For unrounded patches, and for the target "means", it must be None.
     target
         "multicalibration", or "means": then the only level set is everything, so that just the mean forecast
         of each group is made right, to (share of the rows in the group) times (mean forecast - mean
@@ -263,9 +264,9 @@ class GroupRecalibrator(BaseEstimator):
         over its rows. So the fewer rows a cell has, the shorter is its step. None: 50; without folds 0. For
         other patches it must be None.
     floor
-        True: no answer is nearer to 0 or 1 than 1/(2 (n + 1)) for n rows fitted, or than the forecast itself
-        was; forecasts of 0 and 1 are moved to the nearest that other forecasts come. False: answers may be 0
-        and 1, as in the paper.
+        True: answers stay at least 1/(2 (n + 1)) away from 0 and 1, for n rows fitted, or, where the forecast
+        itself was nearer than that, as far as the forecast; forecasts of 0 and 1 are moved to the nearest
+        that other forecasts come. False: answers may be 0 and 1, as in the paper.
 
     Attributes
     ----------
