@@ -127,7 +127,7 @@ class StartMap:
         return self
 
     def __call__(self, p: Floats, edge: float) -> Floats:
-        """The mapped forecasts, for p inside (0, 1); none is nearer to 0 or 1 than `edge`, or p if that is less."""
+        """The mapped forecasts, for p inside (0, 1), clipped by `away_from_ends`."""
         if self._curve is not None:
             return away_from_ends(np.interp(p, *self._curve), p, edge)
         if self.coefficients_ is None:
