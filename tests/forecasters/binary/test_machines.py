@@ -72,6 +72,20 @@ def test_the_reported_cell_is_the_valid_one_nearest_to_the_hint(config, played):
         assert lower == nearest_of(all_valid_cells(forecaster, width), width, target, forecaster)
 
 
+@pytest.mark.parametrize("rounds", [5, 20, 60])
+@pytest.mark.parametrize("config", [config for config in ANYTIME if "rule" not in config])
+def test_from_everywhere_the_nearest_valid_cell_is_found(config, rounds):
+    rng, forecaster = np.random.default_rng(rounds), fresh(config, hints=True)
+    forecaster.replay(rng.integers(0, 2, rounds).astype(np.uint8), rng.random(rounds))
+    memory = forecaster.memory.tolist()
+    free, in_odds = dyadic.unbiased_are_free(memory), bool(memory[dyadic.TUNED] & dyadic.EAGER_BIT)
+    for width in {memory[layout.STEP], memory[dyadic.BASE]}:
+        valid = all_valid_cells(forecaster, width)
+        for target in np.linspace(0.0, memory[layout.SCALE], 41).tolist():
+            found = dyadic.nearest_cell(memory, target, width, free, in_odds)
+            assert found == nearest_of(valid, width, target, forecaster)
+
+
 def nearest_of(cells, width, target, forecaster):
     """The cell that holds the target, or the nearer of its neighbours: by odds if the slack follows hints."""
     memory = forecaster.memory
