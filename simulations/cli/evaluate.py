@@ -29,7 +29,6 @@ from onlinecal.cli.verbs import (
     gathered_warnings,
     warn,
 )
-from onlinecal.remarks import LabelWarning
 from onlinecal.tables.rounds import Reading
 
 if TYPE_CHECKING:
@@ -101,6 +100,7 @@ def evaluate(
     """
     import msgspec
 
+    from onlinecal.remarks import LabelWarning
     from onlinecal.simulations import evaluation
 
     check_different(stream, "STREAM")

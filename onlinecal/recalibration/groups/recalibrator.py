@@ -220,7 +220,8 @@ class GroupRecalibrator(BaseEstimator):
         smaller alpha (0.02 * 0.1^2 = 0.0002 for a fiftieth of the rows). None: only held-out rows end
         log-odds patches; for other patches it is 0.001, and without folds 0.05.
     patch
-        What a patch does to the rows of a cell.
+        What a patch does to the rows of a cell:
+
         - "log-odds": adds a constant to their log odds, or to those of all rows of the group. "shift": adds
           one to the forecasts. Both keep what the predictor knew inside the cell. A level set is all
           forecasts with the same nearest multiple of 1/m, and stands for their mean.
