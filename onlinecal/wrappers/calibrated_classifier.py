@@ -333,9 +333,9 @@ class CalibratedClassifier(ExpiringRounds[WaitingRound], ClassifierWrapper):
     def guarantee(self) -> float:
         """What `certificate` cannot exceed, whatever the labels: a sum over the settled rounds.
 
-        With a `horizon` that is still to come it is the bound at the horizon for "binary", "classwise" and
-        "top-label". "classwise" and "top-label" move calibrated probabilities so that the answer sums to 1,
-        or keeps its label on top; by how much they did so far is added, as nothing bounds it beforehand. What
+        With a `horizon` that is still to come it is the bound at the horizon, but for "tree", which does not
+        use it. "classwise" and "top-label" move calibrated probabilities so that the answer sums to 1, or
+        keeps its label on top; by how much they did so far is added, as nothing bounds it beforehand. What
         was never forecast is not counted yet, so before the first answer it may be 0.
         """
         return in_turn(part.guarantee for part in self._plan.parts())
