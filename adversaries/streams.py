@@ -43,8 +43,7 @@ from onlinecal.tables.columns import (
 )
 from onlinecal.tables.frames import as_array
 from onlinecal.tables.rounds import read_rounds
-from onlinecal.texts import shown
-from onlinecal.validation import check_count, check_number
+from onlinecal.validation import check_count, check_number, check_path
 
 BINARY_TASK, SEVERAL_CLASSES_TASK = "Binary classification", "Multi-class classification"
 """River's names of these tasks."""
@@ -195,10 +194,8 @@ def replay_file(
         forecast that is missing or outside [0, 1], or a missing value in the column to sort by. The error
         counts the rows of the file from 0, without the header.
     """
-    if not isinstance(path, (str, Path)):
-        raise ValueError(f"path must be the path of a file, got {shown(path)}")
     forecasts, more = ([] if name is None else [name] for name in (forecast, time))
-    rounds = read_rounds(path, outcome, forecasts, sort=sort, more=more)
+    rounds = read_rounds(check_path(path, "path"), outcome, forecasts, sort=sort, more=more)
     times = None if time is None else rounds.frame[time].to_numpy()
     return Stream(rounds.name, rounds.outcomes, rounds.forecasts.get(forecast or ""), times)
 
@@ -341,9 +338,7 @@ def replay_table(path: str | Path) -> Stream:
         If path is no path, or the file no such archive, if it lacks one of the arrays, or if they are not
         class probabilities and labels.
     """
-    if not isinstance(path, (str, Path)):
-        raise ValueError(f"path must be the path of a file, got {shown(path)}")
-    path = Path(path)
+    path = check_path(path, "path")
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
     try:

@@ -10,9 +10,11 @@ only where what it let pass was wrong. Words of errors may change, but name argu
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from numbers import Real
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -62,6 +64,13 @@ def check_flag(value: Any, name: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
+
+
+def check_path(value: Any, name: str) -> Path:
+    """The path of a file; ValueError for what is none, as a number or a text that no file can be called."""
+    if not isinstance(value, (str, os.PathLike)) or "\x00" in str(value):
+        raise ValueError(f"{name} must be the path of a file, got {shown(value)}")
+    return Path(value)
 
 
 def as_whole(value: Any) -> Any:

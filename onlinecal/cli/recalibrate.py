@@ -19,7 +19,9 @@ from onlinecal.cli.verbs import (
     FILES,
     AsJson,
     GroupColumnNames,
+    LabelColumn,
     OutcomeColumn,
+    ProbabilityColumns,
     Seed,
     check_folder,
     warn,
@@ -53,16 +55,8 @@ def recalibrate(
             "Default: the recommended one.",
         ),
     ] = None,
-    probabilities: Annotated[
-        str | None,
-        Option(
-            help="The columns of class probabilities, a,b,c or a pattern p_*; of an NPZ file the name of an "
-            "array. Default: p_*."
-        ),
-    ] = None,
-    label: Annotated[
-        str | None, Option(help="The column of labels, the classes that came true; of an NPZ file an array.")
-    ] = None,
+    probabilities: ProbabilityColumns = None,
+    label: LabelColumn = None,
     losses: Annotated[
         Path | None,
         Option(

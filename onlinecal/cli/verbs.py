@@ -27,6 +27,7 @@ from typer import Argument, Option
 from typer.core import TyperCommand, TyperGroup
 
 from onlinecal.cli.output import printable
+from onlinecal.tables.writing import in_the_way
 
 if TYPE_CHECKING:
     Base = TyperCommand
@@ -156,8 +157,7 @@ def os_words(error: OSError) -> str:
         return f"no such file: {file}"
     if isinstance(error, IsADirectoryError):
         return f"not a file: {file}"
-    above = next((place for place in Path(file).parents if place.is_file()), None)
-    if isinstance(error, NotADirectoryError) and above is not None:
+    if isinstance(error, NotADirectoryError) and (above := in_the_way(Path(file).parent)) is not None:
         return f"{file} cannot be there, since {above} is a file and not a folder"
     return f"{file}: {why}"
 
@@ -247,9 +247,8 @@ def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -
     """
     if folder is None:
         return
-    for place in (folder, *folder.parents):
-        if place.exists() and not place.is_dir():
-            raise ValueError(f"--out must be a folder, but {place} is a file")
+    if (taken := in_the_way(folder)) is not None:
+        raise ValueError(f"--out must be a folder, but {taken} is a file")
     if folder.suffix.lower() in SUFFIXES_OF_FILES and not folder.exists():
         raise ValueError(
             f"--out must be a folder, into which files are written, got {folder}: give --out {folder.stem}"
@@ -280,6 +279,16 @@ Forecasts = Annotated[
     Option(help="A column of forecasts; for several models repeat the option, once for each."),
 ]
 Forecast = Annotated[str | None, Option(help="The column of forecasts.")]
+ProbabilityColumns = Annotated[
+    str | None,
+    Option(
+        help="The columns of class probabilities, a,b,c or a pattern p_*; of an NPZ file the name of an "
+        "array. Default: p_*."
+    ),
+]
+LabelColumn = Annotated[
+    str | None, Option(help="The column of labels, the classes that came true; of an NPZ file an array.")
+]
 OutcomeColumn = Annotated[str | None, Option(help="The column of outcomes, 0/1.")]
 GroupColumnNames = Annotated[
     list[str] | None,

@@ -37,7 +37,6 @@ from onlinecal.engine.fields import name_of
 from onlinecal.engine.judge import Batch
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.ledger.archive import refuse_archived
-from onlinecal.engine.ledger.file import path_of
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import agreed_config, catch_up
 from onlinecal.engine.ledger.schema import (
@@ -53,7 +52,7 @@ from onlinecal.engine.watch.overview import Activity, NamedSummary, Overview, To
 from onlinecal.engine.watch.reliability import Reliability
 from onlinecal.engine.watch.totals import Totals
 from onlinecal.texts import shown
-from onlinecal.validation import check_count
+from onlinecal.validation import check_count, check_path
 
 HOT_KEYS = 50_000
 STATES_BEHIND = 250_000
@@ -174,7 +173,7 @@ class Engine:
         if config is not None:
             # check it before a file is made
             all_settings(config)
-        self._ledger = Ledger(None if ledger is None else path_of(ledger, "ledger"))
+        self._ledger = Ledger(None if ledger is None else check_path(ledger, "ledger"))
         try:
             self.config = agreed_config(self._ledger, config)
             self._start()

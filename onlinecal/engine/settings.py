@@ -20,11 +20,10 @@ from onlinecal.catalogue import did_you_mean
 from onlinecal.engine.config import MAX_JUMP, PARAMETERS, EngineConfig, KeyConfig, Match
 from onlinecal.engine.keys.lanes import check_hints_allowed
 from onlinecal.engine.keys.playing import GIVEN_UP, LATE, START, LaneArrays, memory_of
-from onlinecal.engine.ledger.file import path_of
 from onlinecal.forecasters.binary.almost_one_step_ahead import AlmostOneStepAhead
 from onlinecal.forecasters.binary.cells import ROUNDS
 from onlinecal.texts import shown
-from onlinecal.validation import check_probability, share_of
+from onlinecal.validation import check_path, check_probability, share_of
 
 ALPHA = 1e-4
 """The rate of false alarms, unless another is set. The stakes in keys' states follow it, and configurations
@@ -167,7 +166,7 @@ def read_config(path: str | Path) -> EngineConfig:
     """
     try:
         # a byte order mark in front, as of tools of Windows, is no part of the text
-        table = tomllib.loads(path_of(path, "path").read_bytes().decode("utf-8-sig"))
+        table = tomllib.loads(check_path(path, "path").read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {error}; save it in UTF-8") from error
     except tomllib.TOMLDecodeError as error:

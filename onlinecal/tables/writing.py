@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 WRITABLE_PLACE = "name a file in a folder that is there and that you may write to"
 
 
+def in_the_way(folder: Path) -> Path | None:
+    """What is there in place of a folder, or of one above it, and is none; None if the folder can be made."""
+    return next((place for place in (folder, *folder.parents) if place.exists() and not place.is_dir()), None)
+
+
 @contextmanager
 def whole(path: Path, give_name: Callable[[Path, Path], object] = os.replace) -> Iterator[Path]:
     """A path to write to; what stands there at the end of the block gets the name `path`.

@@ -45,7 +45,7 @@ from onlinecal.wrappers.columns.kept_rows import Arrays, check_plain
 from onlinecal.wrappers.columns.reports import OF_ONE, ProvenReport
 from onlinecal.wrappers.columns.rows import NEVER, Missing, Rows, check_missing, read_ids
 from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_numbers
-from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
+from onlinecal.wrappers.late_labels import MOST_WAITING, RoundsOfOneLabel
 from onlinecal.wrappers.models import check_classifier
 from onlinecal.wrappers.settling import completed, missing_of, read_moments
 from onlinecal.wrappers.strategies.projection import Projection, Ticket
@@ -563,7 +563,7 @@ class CombinedForecast(NamedTuple):
     ticket: tuple[Floats, Ticket] | None = None
 
 
-class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
+class CombinedClassifier(RoundsOfOneLabel[CombinedForecast], base.Classifier):
     """Several classifiers of two labels as one whose probabilities are calibrated, with a proof.
 
     All learn every label. Each one's probabilities are corrected by the labels that followed similar ones so
@@ -712,19 +712,6 @@ class CombinedClassifier(LateRounds[CombinedForecast], base.Classifier):
         p = self._mixture(event).ask(said)
         self._here = CombinedForecast(event, names, p)
         return over(names, event, p)
-
-    def certified_proba_one(self, x: Any) -> dict[Label, float]:
-        """What the certificate speaks of in the answer for x: {positive label: its probability}.
-
-        The positive label is the second of `classes`; else True, or 1, or the greater of two numbers, or the
-        first label that came. Of an answer with one label alone it is that one, of an empty answer none.
-
-        It is of the answer that was given last, if that was for this very object x and waits for its label;
-        for an answer of `forecast` give its token in place of x. Else `predict_proba_one(x)` is called first,
-        which opens a round, and whose errors are raised. Raises ValueError for any other token.
-        """
-        self._ask_unless_open(x)
-        return {} if self._here is None else {self._here.event: self._here.probability}
 
     @property
     def weights(self) -> list[float]:

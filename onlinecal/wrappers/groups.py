@@ -44,7 +44,7 @@ from onlinecal.restoring import Restored
 from onlinecal.steering.binary import ALONE, ANSWERS, TICKET, new_steering
 from onlinecal.validation import check_choice, check_count
 from onlinecal.wrappers.labels import Label, Labels, check_pair, over, read_answer
-from onlinecal.wrappers.late_labels import MOST_WAITING, LateRounds
+from onlinecal.wrappers.late_labels import MOST_WAITING, RoundsOfOneLabel
 from onlinecal.wrappers.strategies.projection import Projection
 from onlinecal.wrappers.wrapper import ClassifierWrapper
 
@@ -286,7 +286,7 @@ Scheme = Literal["atoms", "shared"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
-class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
+class GroupCalibratedClassifier(RoundsOfOneLabel[GroupTicket], ClassifierWrapper):
     """Wrap a river classifier: its probabilities stay calibrated inside every group, whatever labels come.
 
     Parameters
@@ -384,7 +384,7 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
     ) -> None:
         declared = () if classes is None else check_pair(classes)
         ClassifierWrapper.__init__(self, classifier)
-        LateRounds.__init__(self, most_waiting)
+        RoundsOfOneLabel.__init__(self, most_waiting)
         self._labels = Labels(declared)
         check_choice(scheme, SCHEMES, "scheme")
         check_choice(report, REPORTS, "report")
@@ -449,19 +449,6 @@ class GroupCalibratedClassifier(LateRounds[GroupTicket], ClassifierWrapper):
         kept = () if self._labels.pair is not None else names
         self._here = GroupTicket(members, ticket.kept, ticket.probability, event, kept)
         return over(names, event, ticket.probability)
-
-    def certified_proba_one(self, x: Any) -> dict[Label, float]:
-        """What the certificates speak of in the answer for x: {positive label: its probability}.
-
-        The positive label is the second of `classes`; else True, or 1, or the greater of two numbers, or the
-        first label that came. Of an answer with one label alone it is that one, of an empty answer none.
-
-        It is of the answer that was given last, if that was for this very object x and waits for its label;
-        for an answer of `forecast` give its token in place of x. Else `predict_proba_one(x)` is called first,
-        which opens a round, and whose errors are raised. Raises ValueError for any other token.
-        """
-        self._ask_unless_open(x)
-        return {} if self._here is None else {self._here.event: self._here.probability}
 
     def _read(self, y: Any) -> Label:
         return self._labels.read_label(y)

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from onlinecal.html import Shown
 from onlinecal.restoring import Restored
 from onlinecal.validation import check_count
-from onlinecal.wrappers.labels import refuse_weight
+from onlinecal.wrappers.labels import Label, refuse_weight
 from onlinecal.wrappers.unasked import MANY_WAITING, UnaskedLabels
 from onlinecal.wrappers.waiting import NOTHING, WaitingForecasts, features_key
 
@@ -339,3 +339,21 @@ class LateRounds(UnaskedLabels, Restored, Generic[T]):
         if self._features is not NOTHING:
             needed[features_key(self._features)] -= 1
         return any(number > self._waiting.how_many(key) for key, number in needed.items())
+
+
+class RoundsOfOneLabel(LateRounds[T]):
+    """Rounds that are forecast for one label: `_here` has this label, `event`, and its `probability`."""
+
+    def certified_proba_one(self, x: Any) -> dict[Label, float]:
+        """What is certified of the answer for x: {positive label: its probability}.
+
+        The positive label is the second of `classes`; else True, or 1, or the greater of two numbers, or the
+        first label that came. Of an answer with one label alone it is that one, of an empty answer none.
+
+        It is of the answer that was given last, if that was for this very object x and waits for its label;
+        for an answer of `forecast` give its token in place of x. Else `predict_proba_one(x)` is called first,
+        which opens a round, and whose errors are raised. Raises ValueError for any other token.
+        """
+        self._ask_unless_open(x)
+        here: Any = self._here
+        return {} if here is None else {here.event: here.probability}

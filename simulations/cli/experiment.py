@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Exit, Option
 
 from onlinecal.cli.output import answer, notices, table, watched
-from onlinecal.cli.verbs import EXIT_INTERRUPTED, AsJson, check_folder
+from onlinecal.cli.verbs import EXIT_INTERRUPTED, AsJson, LabelColumn, ProbabilityColumns, check_folder
 from onlinecal.simulations.cli import Jobs
 from onlinecal.tables.writing import write_table
 
@@ -39,16 +39,8 @@ def experiment(
         list[str] | None,
         Option(help="A picture to draw: steps, actions, classes or drift. May be repeated. Default: all."),
     ] = None,
-    probabilities: Annotated[
-        str | None,
-        Option(
-            help="The columns of class probabilities, a,b,c or a pattern p_*; of an NPZ file the name of an "
-            "array. Default: p_*."
-        ),
-    ] = None,
-    label: Annotated[
-        str | None, Option(help="The column of labels, the classes that came true; of an NPZ file an array.")
-    ] = None,
+    probabilities: ProbabilityColumns = None,
+    label: LabelColumn = None,
     actions: Annotated[
         int, Option(min=1, help="How many actions decision makers have, in steps, classes and drift.")
     ] = 3,

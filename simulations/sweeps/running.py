@@ -15,6 +15,7 @@ from typing import Any, Literal
 from onlinecal.simulations.sweeps.plan import find_plan, make_plan, read_plan
 from onlinecal.simulations.sweeps.playing import Workers, play_games
 from onlinecal.simulations.sweeps.results import Store, SweepTables
+from onlinecal.tables.writing import in_the_way
 from onlinecal.texts import shown
 from onlinecal.validation import check_choice, check_count
 
@@ -88,12 +89,9 @@ def sweep(
     if out is not None:
         if not isinstance(out, (str, Path)):
             raise ValueError(f"out must be a folder, or None to keep nothing, got {shown(out)}")
-        for place in (Path(out), *Path(out).parents):
-            if place.is_file():
-                below = "" if place == Path(out) else f"{out}, below "
-                raise ValueError(
-                    f"out must be a folder, or None to keep nothing, got {below}the file {place}"
-                )
+        if (taken := in_the_way(Path(out))) is not None:
+            below = "" if taken == Path(out) else f"{out}, below "
+            raise ValueError(f"out must be a folder, or None to keep nothing, got {below}the file {taken}")
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be a function, or None, got {shown(progress)}")
     check_choice(backend, BACKENDS, "backend")

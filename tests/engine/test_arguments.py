@@ -116,7 +116,7 @@ def test_what_is_no_path_is_refused_by_name(tmp_path, name, call):
     there = tmp_path / "ledger.db"
     Engine(there).close()
     for wrong in (5, b"ledger.db", "a\0b"):
-        with pytest.raises(ValueError, match=f"{name} must be a path, as 'ledger.db', got"):
+        with pytest.raises(ValueError, match=f"{name} must be the path of a file, got"):
             call(wrong, there)
     assert {one.name for one in tmp_path.iterdir()} <= {"ledger.db", "ledger.db-lock"}
 

@@ -37,7 +37,6 @@ from onlinecal.engine.ledger.file import (
     check_target,
     clear_away,
     new_file,
-    path_of,
 )
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
@@ -51,7 +50,7 @@ from onlinecal.engine.ledger.schema import (
     write_rows,
     write_states,
 )
-from onlinecal.validation import check_count, check_flag, check_number
+from onlinecal.validation import check_count, check_flag, check_number, check_path
 
 REASON = "archived"
 
@@ -215,7 +214,7 @@ def archive_ledger(
         allowed = "a finite number of seconds, as the times of events are"
         before = check_number(before, "before", -math.inf, math.inf, "()", allowed)
     check_flag(shrink, "shrink")
-    source, target = path_of(path, "path"), path_of(into, "into")
+    source, target = check_path(path, "path"), check_path(into, "into")
     check_target(target, source, force=True)
     with closing(Ledger(source, read_only=True)) as ledger:
         refuse_archive(ledger)

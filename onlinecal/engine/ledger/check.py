@@ -50,12 +50,12 @@ from onlinecal.engine.ledger.file import (
     LedgerError,
     check_target,
     new_file,
-    path_of,
 )
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import config_of, replay_key
 from onlinecal.engine.parking import ParkedOutcome, ParkingCounts
 from onlinecal.texts import shown
+from onlinecal.validation import check_path
 from onlinecal.version import STATE_FORMAT
 
 
@@ -92,8 +92,8 @@ def check_ledger(
     """
     if isinstance(archives, (str, bytes, os.PathLike)) or not isinstance(archives, Iterable):
         raise ValueError(f"archives must be a list of paths, as ['old.db'], got {shown(archives)}")
-    files = [path_of(archive, "each of archives") for archive in archives]
-    source = path_of(path, "path")
+    files = [check_path(archive, "each of archives") for archive in archives]
+    source = check_path(path, "path")
     with closing(Ledger(source, read_only=True)) as ledger, ledger.transaction("DEFERRED"):
         result, known = _check(ledger, progress), {archive.digest: archive for archive in archives_of(ledger)}
     for file in files:
@@ -345,7 +345,7 @@ def repair_ledger(path: str | Path, into: str | Path) -> Repaired:
     is damaged, if it is itself an archive, or if there is no room; ValueError if `into` exists, or ends in
     -wal, -shm, -journal or -lock, as a ledger's own files do.
     """
-    source, target = path_of(path, "path"), path_of(into, "into")
+    source, target = check_path(path, "path"), check_path(into, "into")
     check_target(target, source)
     try:
         with closing(Ledger(source, read_only=True, damaged=True)) as ledger, ledger.content_errors():

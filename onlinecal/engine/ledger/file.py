@@ -23,10 +23,8 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from onlinecal.tables.writing import WRITABLE_PLACE, whole
-from onlinecal.texts import shown
 
 DATABASE_FILES = ("", "-wal", "-shm")
 """SQLite adds these to the name of a database, for the files that belong to it while it is open."""
@@ -216,16 +214,6 @@ def identity_of(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return file.st_dev, file.st_ino
-
-
-def path_of(value: Any, name: str) -> Path:
-    """The path that an argument is; ValueError for what is none."""
-    try:
-        if "\0" not in str(path := Path(value)):
-            return path
-    except TypeError:
-        pass
-    raise ValueError(f"{name} must be a path, as 'ledger.db', got {shown(value)}")
 
 
 def check_one_name(file: str) -> None:

@@ -24,7 +24,7 @@ from onlinecal.alarms import CalibrationAlarm
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
 from onlinecal.engine.keys.lanes import class_shares
-from onlinecal.engine.ledger.file import LedgerError, check_target, new_file, path_of
+from onlinecal.engine.ledger.file import LedgerError, check_target, new_file
 from onlinecal.engine.ledger.ledger import Ledger, Progress, no_progress
 from onlinecal.engine.ledger.replay import catch_up, config_of
 from onlinecal.engine.ledger.schema import Record
@@ -33,7 +33,7 @@ from onlinecal.engine.watch.key_watch import Scores, Summary, likeliest
 from onlinecal.engine.watch.reliability import Reliability, Side
 from onlinecal.engine.watch.totals import Totals
 from onlinecal.html import MOST_ROWS_SHOWN, Shown, Table
-from onlinecal.validation import check_flag
+from onlinecal.validation import check_flag, check_path
 
 if TYPE_CHECKING:
     import polars as pl
@@ -151,7 +151,7 @@ def read_report(path: str | Path) -> Report:
     `path`, it cannot be read, or it is damaged.
     """
     with (
-        closing(Ledger(path_of(path, "path"), read_only=True)) as ledger,
+        closing(Ledger(check_path(path, "path"), read_only=True)) as ledger,
         ledger.content_errors(),
         ledger.transaction("DEFERRED"),
     ):
@@ -259,7 +259,7 @@ def export_ledger(
     """
     import polars as pl
 
-    source, target = path_of(path, "path"), path_of(into, "into")
+    source, target = check_path(path, "path"), check_path(into, "into")
     rows, done, parts = 0, 0, list[Path]()
     check_target(target, source, check_flag(force, "force"))
     try:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from onlinecal.engine.config import EngineConfig
 from onlinecal.engine.keys.book import Book
-from onlinecal.engine.ledger.file import REPAIR_ADVICE, path_of
+from onlinecal.engine.ledger.file import REPAIR_ADVICE
 from onlinecal.engine.ledger.ledger import Ledger
 from onlinecal.engine.ledger.replay import config_of
 from onlinecal.engine.spark.rows import (
@@ -43,7 +43,7 @@ from onlinecal.engine.spark.session import (
     need_pyspark,
 )
 from onlinecal.engine.turns import KeyTurns
-from onlinecal.validation import check_flag
+from onlinecal.validation import check_flag, check_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -217,7 +217,7 @@ def ledger_states(spark: SparkSession, ledger: str | Path) -> DataFrame:
     """
     need_pyspark()
     check_session(spark)
-    return spark.createDataFrame(list(states_in(path_of(ledger, "ledger"))), STATES)
+    return spark.createDataFrame(list(states_in(check_path(ledger, "ledger"))), STATES)
 
 
 def states_in(path: Path) -> Iterator[tuple[str, bytes]]:

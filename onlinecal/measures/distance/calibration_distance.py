@@ -125,7 +125,7 @@ def calibration_distance(
     >>> calibration_distance([0.4, 0.6], [0, 1]).witness
     array([0.5, 0.5])
     """
-    check_options(method, budget, rtol)
+    check_options(method, normalize, budget, rtol)
     counts, p, y = count_shares(forecasts, outcomes)
     ahead = None
     if look_ahead is not None:
@@ -190,7 +190,7 @@ def calibration_distance_from_counts(
         Values outside [0, 1], counts that are negative or not whole, lengths that differ, no round at all, or
         bad options.
     """
-    check_options(method, budget, rtol)
+    check_options(method, normalize, budget, rtol)
     counts = check_counts(values, zeros, ones)
     starts = [conditional_means(counts)]
     of_each = np.column_stack([counts.zeros, counts.ones]).ravel()
@@ -220,7 +220,7 @@ def _of_shares(
 
 
 def _answer(lower: float, upper: float, is_exact: bool, witness: Floats, normalize: bool) -> DistanceBracket:
-    scale = len(witness) if check_flag(normalize, "normalize") else 1
+    scale = len(witness) if normalize else 1
     return DistanceBracket(lower / scale, upper / scale, upper / scale if is_exact else None, witness)
 
 
@@ -240,7 +240,8 @@ def _measured(
     return _answer(ends.lower, ends.upper, ends.is_exact, deal(ends.levels, *rounds), normalize)
 
 
-def check_options(method: str, budget: float, rtol: float) -> None:
+def check_options(method: str, normalize: bool, budget: float, rtol: float) -> None:
     """ValueError for an unknown method, or for numbers out of range."""
     check_choice(method, get_args(DistanceMethod), "method")
+    check_flag(normalize, "normalize")
     check_effort(budget, rtol)

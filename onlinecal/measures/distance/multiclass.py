@@ -38,7 +38,7 @@ from onlinecal.measures.distance.classes.groupings import MOST_MERGED, class_fre
 from onlinecal.measures.distance.classes.search import PriceFunction, searched, start_at, start_of
 from onlinecal.measures.distance.fractional.relaxation import relax
 from onlinecal.tables.columns import check_outcome_rows, check_probability_rows
-from onlinecal.validation import check_finite, check_flag
+from onlinecal.validation import check_finite
 
 MOST_SUBSETS = 6
 """Up to so many classes, every set of classes is looked at as one event."""
@@ -180,7 +180,7 @@ def multiclass_calibration_distance(
     ahead = None if look_ahead is None else check_probability_rows(look_ahead, "look_ahead")
     if ahead is not None and ahead.shape != p.shape:
         raise ValueError(f"look_ahead must have the shape {p.shape} of probabilities, got {ahead.shape}")
-    check_options(method, check_finite(budget, "budget"), 0.0)
+    check_options(method, normalize, check_finite(budget, "budget"), 0.0)
     what = f"bracket of the distance of {len(p):,} rounds of {p.shape[1]} classes"
     advice = f"budget={budget / 10:.2g} in place of {budget:.2g} would be a tenth of the work"
     tell = progress_on_stderr(what, advice) if progress is None else progress
@@ -193,7 +193,7 @@ def multiclass_calibration_distance(
             f"method must be 'auto' or 'bracket' for more than {potentials.MOST_MESH_CLASSES} classes, "
             f"got 'exact' with {p.shape[1]}"
         )
-    scale = len(p) if check_flag(normalize, "normalize") else 1
+    scale = len(p) if normalize else 1
     if p.shape[1] == 2:
         lower, witness, is_exact = _of_two(p, y, ahead, budget, method)
     else:
