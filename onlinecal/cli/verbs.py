@@ -251,7 +251,7 @@ def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -
         raise ValueError(f"--out must be a folder, but {taken} is a file")
     if folder.suffix.lower() in SUFFIXES_OF_FILES and not folder.exists():
         raise ValueError(
-            f"--out must be a folder, into which files are written, got {folder}: give --out {folder.stem}"
+            f"--out must be a folder, into which files are written, got {folder}: give --out {folder.with_suffix('')}"
         )
     for file in read:
         place = file.resolve()

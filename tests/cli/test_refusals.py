@@ -23,7 +23,10 @@ WRONG = [
     ("measure games.csv --budget 0", "--budget must be a positive number, or the word exact, got '0'"),
     ("measure games.csv --forecast q", "must lie in [0, 1], got '1.5' at row 0"),
     ("measure games.csv --out taken", "--out must be a folder, but taken is a file"),
-    ("measure games.csv --out all.CSV", "into which files are written, got all.CSV: give --out all"),
+    (
+        "measure games.csv --out new/all.CSV",
+        "into which files are written, got new/all.CSV: give --out new/all",
+    ),
     ("combine games.csv --outcome won --forecast p --forecast won", "is named for the outcomes and for"),
     ("column games.csv --state s", "--state needs --id: --state is the file"),
     ("column games.csv --state s --id won --together won", "--together does not go with --state"),
