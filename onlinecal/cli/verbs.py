@@ -250,8 +250,9 @@ def check_folder(folder: Path | None, tables: Iterable[str] = (), *read: Path) -
     if (taken := in_the_way(folder)) is not None:
         raise ValueError(f"--out must be a folder, but {taken} is a file")
     if folder.suffix.lower() in SUFFIXES_OF_FILES and not folder.exists():
+        asked = folder.with_suffix("")
         raise ValueError(
-            f"--out must be a folder, into which files are written, got {folder}: give --out {folder.with_suffix('')}"
+            f"--out must be a folder, into which files are written, got {folder}: give --out {asked}"
         )
     for file in read:
         place = file.resolve()
